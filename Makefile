@@ -1,0 +1,55 @@
+# The one way to run everything. `make` alone lists the targets.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+ONLY   ?=
+
+.PHONY: help install demo test test-fast check format bench lock schema clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+install: $(STAMP) ## Create .venv with .venv/bin/nodemend
+
+demo: $(STAMP) ## Play one incident on the embedded stack, from a kernel line to a verified replacement
+	$(BIN)/nodemend demo
+
+test: $(STAMP) ## Run every test (builds the local control plane on the first run)
+	$(BIN)/nodemend local build
+	$(BIN)/pytest
+
+test-fast: $(STAMP) ## Run the tests that need no cluster
+	$(BIN)/pytest -m "not stack"
+
+check: $(STAMP) ## Formatting, lint, types, import layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## Format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## Measure (all, or ONLY=name); writes build/bench.json and docs/benchmarks.md
+	$(BIN)/nodemend local build
+	$(BIN)/python -m tests.benchmarks $(ONLY)
+
+schema: $(STAMP) ## Write the JSON schemas of the contract to docs/schema/
+	$(BIN)/python -m contract.schema docs/schema
+
+lock: ## Resolve the dependencies again (needs uv)
+	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" -o requirements.lock
+
+clean: ## Remove what was built here (the control plane in the user cache stays)
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
