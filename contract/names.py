@@ -1,0 +1,204 @@
+"""Every name that other people's systems may hold on to: histories, saved views, labels, dashboards, alarms.
+
+Part of the public API. ``tests/contract/test_names.py`` fails when one of them changes. Nothing here computes
+more than a string.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+PREFIX: Final = "nodemend.io"
+
+# --- Temporal ---------------------------------------------------------------------------------------------------
+
+TASK_QUEUE: Final = "nodemend"
+REMEDIATE_NODE: Final = "RemediateNode"
+FLEET_BUDGET: Final = "FleetBudget"
+
+REPORT_FAULT: Final = "report_fault"
+PERMIT_GRANTED: Final = "permit_granted"
+RETURN_PERMITS: Final = "return_permits"
+ASK_PERMITS: Final = "ask_permits"
+INCIDENT_QUERY: Final = "incident"
+BUDGET_QUERY: Final = "budget"
+
+UNKNOWN_INSTANCE: Final = "unknown"
+"""Stands where an instance id should be, when neither DMI nor the Node names an EC2 instance."""
+
+
+def incident_id(cluster: str, node: str, instance_id: str | None, *, drill: bool = False) -> str:
+    """The workflow id of an incident. The machine is what fails, so its id is part of it: node names come back.
+
+    A drill has an id of its own, so that a real fault never joins a rehearsal.
+    """
+    kind = "drill" if drill else "remediate"
+    return f"{kind}-{cluster}-{node}-{instance_id or UNKNOWN_INSTANCE}"
+
+
+def budget_id(cluster: str) -> str:
+    """The workflow id of the cluster's FleetBudget."""
+    return f"fleet-budget-{cluster}"
+
+
+class OverrideName(StrEnum):
+    """What a human can press: each is a signal and an update of this name."""
+
+    APPROVE = "approve"
+    HOLD = "hold"
+    RESUME = "resume"
+    ABORT = "abort"
+    RELEASE = "release"
+
+
+class Step(StrEnum):
+    """The steps of the runbook, in order."""
+
+    IDENTIFY = "identify"
+    QUARANTINE = "quarantine"
+    SETTLE = "settle"
+    ASSESS = "assess"
+    PRESERVE = "preserve"
+    DISRUPT = "disrupt"
+    CHECKPOINT = "checkpoint"
+    DRAIN = "drain"
+    REPLACE = "replace"
+    AWAIT_REPLACEMENT = "await-replacement"
+    VERIFY = "verify"
+    CLOSE = "close"
+
+
+class Phase(StrEnum):
+    """Value of the search attribute NodePhase. Few on purpose: each change costs history and a visibility write."""
+
+    QUEUED = "queued"
+    ADMITTED = "admitted"
+    NEEDS_HUMAN = "needs-human"
+    CLOSED = "closed"
+
+
+class Outcome(StrEnum):
+    """How an incident ended."""
+
+    REPLACED = "replaced"
+    REPLACED_UNVERIFIED = "replaced-unverified"
+    OBSERVED = "observed"
+    SHADOWED = "shadowed"
+    STALE = "stale"
+    REFUSED = "refused"
+    NODE_GONE = "node-gone"
+    VETOED = "vetoed"
+    ABORTED = "aborted"
+    RELEASED = "released"
+
+
+class ActivityName(StrEnum):
+    """What touches the world. The type is what people read in *Pending Activities*, so it explains itself."""
+
+    IDENTIFY_NODE = "identify_node"
+    ASK_PERMIT = "ask_permit"
+    RETURN_PERMITS = "return_permits"
+    DELIVER_GRANTS = "deliver_grants"
+    COUNT_CLUSTER = "count_cluster"
+    QUARANTINE_NODE = "quarantine_node"
+    GIVE_BACK_NODE = "give_back_node"
+    PRESERVE_EVIDENCE = "preserve_evidence"
+    REQUEST_CHECKPOINTS = "request_checkpoints"
+    DRAIN_NODE = "drain_node"
+    MARK_INSTANCE_UNHEALTHY = "mark_instance_unhealthy"
+    AWAIT_REPLACEMENT = "await_replacement"
+    VERIFY_REPLACEMENT = "verify_replacement"
+    CLOSE_INCIDENT = "close_incident"
+    WRITE_RECORD = "write_record"
+
+
+class ErrorType(StrEnum):
+    """Types of ApplicationError: retry semantics and meaning are in the type, the message is for people."""
+
+    NODE_GONE = "NodeGone"
+    HUMAN_VETO = "HumanVeto"
+    OWNED_BY_ANOTHER = "OwnedByAnother"
+    FENCED_OUT = "FencedOut"
+    POLICY_FORBIDS = "PolicyForbids"
+    PERMIT_NOT_HELD = "PermitNotHeld"
+    INSTANCE_NOT_IN_GROUP = "InstanceNotInGroup"
+    WRONG_INSTANCE = "WrongInstance"
+    ACCESS_DENIED = "AccessDenied"
+    UNREACHABLE = "Unreachable"
+    CONFLICT = "Conflict"
+    DRAIN_FORBIDDEN = "DrainForbidden"
+    DRAIN_BLOCKED = "DrainBlocked"
+    NO_REPLACEMENT = "NoReplacement"
+    NOT_VERIFIED = "NotVerified"
+    BUDGET_UNAVAILABLE = "BudgetUnavailable"
+
+
+NON_RETRYABLE: Final = tuple(
+    str(name)
+    for name in (
+        ErrorType.NODE_GONE,
+        ErrorType.HUMAN_VETO,
+        ErrorType.OWNED_BY_ANOTHER,
+        ErrorType.FENCED_OUT,
+        ErrorType.POLICY_FORBIDS,
+        ErrorType.PERMIT_NOT_HELD,
+        ErrorType.INSTANCE_NOT_IN_GROUP,
+        ErrorType.WRONG_INSTANCE,
+        ErrorType.ACCESS_DENIED,
+        ErrorType.DRAIN_FORBIDDEN,
+        ErrorType.DRAIN_BLOCKED,
+        ErrorType.NO_REPLACEMENT,
+        ErrorType.NOT_VERIFIED,
+    )
+)
+"""Trying again changes nothing: a human or another step has to."""
+
+
+class SearchAttribute(StrEnum):
+    """Keyword attributes, except NEEDS_HUMAN which is a Bool. The worker registers them; the detector sends none."""
+
+    NODE_NAME = "NodeName"
+    NODE_GROUP = "NodeGroup"
+    NODE_ZONE = "NodeZone"
+    NODE_PHASE = "NodePhase"
+    FAULT_SIGNATURE = "FaultSignature"
+    NEEDS_HUMAN = "NeedsHuman"
+
+
+# --- Kubernetes -------------------------------------------------------------------------------------------------
+
+QUARANTINE_TAINT: Final = f"{PREFIX}/quarantine"
+STARTUP_TAINT: Final = f"{PREFIX}/startup"
+OWNER_ANNOTATION: Final = f"{PREFIX}/owner"
+REPLACES_ANNOTATION: Final = f"{PREFIX}/replaces"
+INCIDENT_LABEL: Final = f"{PREFIX}/quarantined"
+SKIP_ANNOTATION: Final = f"{PREFIX}/skip"
+CHECKPOINT_ANNOTATION: Final = f"{PREFIX}/checkpoint"
+CHECKPOINT_COMMAND_ANNOTATION: Final = f"{PREFIX}/checkpoint-command"
+
+SCALE_DOWN_DISABLED_ANNOTATION: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+"""Keeps cluster-autoscaler off the node (Cluster Autoscaler FAQ)."""
+DO_NOT_DISRUPT_ANNOTATION: Final = "karpenter.sh/do-not-disrupt"
+"""Keeps Karpenter off the node (Karpenter, Disruption)."""
+
+MIRROR_POD_ANNOTATION: Final = "kubernetes.io/config.mirror"
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
+NODEGROUP_LABEL: Final = "eks.amazonaws.com/nodegroup"
+
+EVENT_SOURCE: Final = "nodemend"
+
+# --- sysexits.h: how processes end ------------------------------------------------------------------------------
+
+
+class ExitCode:
+    """Exit codes of every Nodemend command, from sysexits.h where one fits."""
+
+    OK: Final = 0
+    FAILED: Final = 1
+    USAGE: Final = 2
+    DATA: Final = 65
+    NO_INPUT: Final = 66
+    UNAVAILABLE: Final = 69
+    SOFTWARE: Final = 70
+    NO_PERMISSION: Final = 77
+    CONFIG: Final = 78
