@@ -1,0 +1,1 @@
+"""`nodemend`: one command for operators and developers."""

@@ -1,0 +1,1 @@
+"""The control-plane process: settings, clients, telemetry, health, and the Temporal worker itself."""

@@ -1,0 +1,1 @@
+"""The deterministic runbooks and the pure decisions they take."""
