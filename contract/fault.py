@@ -73,7 +73,7 @@ class FaultReport(Message):
     facility: int = Field(ge=0)
     level: int = Field(ge=0, le=7)
     kernel_time_us: int = Field(ge=0)
-    """printk clock, microseconds since boot. It stops in suspend and drifts: not for comparing with wall clocks (K19)."""
+    """printk clock, microseconds since boot. It stops in suspend and drifts: never compared with wall clocks (K19)."""
     first_seen: datetime
     last_seen: datetime
     count: int = Field(default=1, ge=1)

@@ -14,7 +14,7 @@ class Override(Document):
     """Who presses. Temporal does not know it, so it must be said."""
     reason: Text
     id: str = Field(default="", max_length=100)
-    """Identity of the act, so that sending it as signal and as update applies once. Empty: derived from by and reason."""
+    """Identity of the act: sent as signal and as update, it applies once. Empty: derived from by and reason."""
 
     def act_id(self, name: str) -> str:
         """Identity of this act under the override's name."""

@@ -40,21 +40,79 @@ class PermitAnswer(Message):
     granted_at: datetime | None = None
 
 
+class GroupLimits(Message):
+    """What the policy allows a group to lose at once, read at each count: tightening holds at once."""
+
+    max_concurrent: int
+    max_disrupted_share: float
+    max_quarantined_share: float
+
+
 class GroupCount(Message):
     """One node group as counted from the world, not from who claims to hold what."""
 
     group: str
     desired: int
-    ready: tuple[str, ...] = ()
-    """Names of nodes that are Ready and carry no work of ours."""
+    working: tuple[str, ...] = ()
+    """Names of nodes that are Ready, open to the scheduler, and ours in no way."""
     quarantined: tuple[str, ...] = ()
-    """Names of nodes that are Ready, quarantined by an incident, their work not yet disturbed."""
-    disrupted: tuple[str, ...] = ()
-    """Names of nodes that an incident is disrupting, or that are not Ready."""
+    """Names of nodes that are Ready and quarantined by an incident, their work not yet disturbed."""
+    limits: GroupLimits
+
+
+class CountCluster(Message):
+    """Argument of ``count_cluster``: the groups that matter now, and the holders to check for life."""
+
+    groups: tuple[str, ...]
+    holders: tuple[PermitRequest, ...] = ()
 
 
 class ClusterCount(Message):
-    """What the admission decision sees."""
+    """Result of ``count_cluster``: what the admission decision sees."""
 
     groups: tuple[GroupCount, ...]
+    gone: tuple[str, ...] = ()
+    """Tokens of the holders that run no more."""
     counted_at: datetime
+
+
+class QueuedRequest(Message):
+    """A request that waits, and since when: the oldest goes first."""
+
+    request: PermitRequest
+    asked_at: datetime
+    reason: str = ""
+
+
+class HeldPermit(Message):
+    """A permit that is out."""
+
+    request: PermitRequest
+    granted_at: datetime
+
+
+class BudgetState(Message):
+    """Input of FleetBudget: what it carries from run to run, and what its query shows."""
+
+    cluster: str
+    queue: tuple[QueuedRequest, ...] = ()
+    held: tuple[HeldPermit, ...] = ()
+    outbox: tuple[PermitRequest, ...] = ()
+    """Granted, and the holder not told yet: kept until it is."""
+    history_limit: int = 2000
+    """Events after which it continues as new; a test forces it."""
+
+
+class DeliverGrants(Message):
+    """Argument of ``deliver_grants``."""
+
+    requests: tuple[PermitRequest, ...]
+
+
+class Delivered(Message):
+    """Result of ``deliver_grants``."""
+
+    told: tuple[str, ...]
+    """Tokens whose holder has the signal."""
+    gone: tuple[str, ...] = ()
+    """Tokens whose holder runs no more: the permit is free again."""

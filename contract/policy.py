@@ -47,7 +47,7 @@ class GroupPolicy(Document):
 
     mode: Mode = Mode.SHADOW
     drills: Mode = Mode.SHADOW
-    """What to do with a record that user space wrote: ``observe`` records only. ``act`` destroys machines on request."""
+    """What to do with a record that user space wrote. ``act`` lets anyone who can write the log destroy machines."""
     approve_before: tuple[Step, ...] = ()
     """Steps that wait for ``approve``: ``disrupt``, ``replace``."""
     evict_unmanaged_pods: bool = False

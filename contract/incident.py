@@ -1,0 +1,83 @@
+"""The incident report: the same document in the memo while it runs, in the result, and in every record sink."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from contract.fault import FaultReport
+from contract.identity import NodeIdentity
+from contract.model import SCHEMA_VERSION, Message
+from contract.names import Outcome, OverrideName, Phase, Step
+from contract.plan import Plan
+from contract.policy import Mode
+
+
+class StepStatus(StrEnum):
+    """How a step stands."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    """For a permit, an approval or a human."""
+    DONE = "done"
+    SHADOWED = "shadowed"
+    """Decided and not done: the policy says shadow."""
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+class StepRecord(Message):
+    """One step of the runbook in this incident."""
+
+    step: Step
+    status: StepStatus
+    started_at: datetime
+    ended_at: datetime | None = None
+    summary: str = ""
+    """What it did, found or waits for."""
+
+
+class OverrideRecord(Message):
+    """What a human pressed, and what came of it. Refused ones are kept too."""
+
+    name: OverrideName
+    by: str
+    reason: str
+    at: datetime
+    accepted: bool
+    answer: str
+    """Why it was refused and what is allowed now, or what it does."""
+
+
+class IncidentReport(Message):
+    """Everything about one incident, complete at its end."""
+
+    schema_version: int = SCHEMA_VERSION
+    incident_id: str
+    run_id: str
+    cluster: str
+    node: str
+    instance_id: str | None = None
+    drill: bool = False
+    phase: Phase
+    outcome: Outcome | None = None
+    """None while it runs."""
+    summary: str
+    """One sentence: how it ended, or what it does now."""
+    opened_at: datetime
+    closed_at: datetime | None = None
+    mode: Mode | None = None
+    policy_version: str = ""
+    identity: NodeIdentity | None = None
+    findings: tuple[FaultReport, ...] = ()
+    findings_total: int = 0
+    """Findings received, repeated ones counted once; the list above is bounded."""
+    plan: Plan | None = None
+    steps: tuple[StepRecord, ...] = ()
+    overrides: tuple[OverrideRecord, ...] = ()
+    facts: dict[str, str] = Field(default_factory=dict)
+    """Results by name, in words: what was saved, evicted, replaced and proven."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know and no step says, e.g. a record that could not be written."""
+    replacement_instance_id: str | None = None
+    replacement_node: str | None = None
