@@ -17,10 +17,12 @@ FLEET_BUDGET: Final = "FleetBudget"
 
 REPORT_FAULT: Final = "report_fault"
 PERMIT_GRANTED: Final = "permit_granted"
-RETURN_PERMITS: Final = "return_permits"
-ASK_PERMITS: Final = "ask_permits"
+EXCHANGE_PERMITS: Final = "exchange_permits"
 INCIDENT_QUERY: Final = "incident"
 BUDGET_QUERY: Final = "budget"
+
+INCIDENT_MEMO: Final = "incident"
+"""Memo key of the running incident report: readable without workers."""
 
 UNKNOWN_INSTANCE: Final = "unknown"
 """Stands where an instance id should be, when neither DMI nor the Node names an EC2 instance."""
@@ -120,6 +122,7 @@ class ErrorType(StrEnum):
     OWNED_BY_ANOTHER = "OwnedByAnother"
     FENCED_OUT = "FencedOut"
     POLICY_FORBIDS = "PolicyForbids"
+    PERMIT_QUEUED = "PermitQueued"
     PERMIT_NOT_HELD = "PermitNotHeld"
     INSTANCE_NOT_IN_GROUP = "InstanceNotInGroup"
     WRONG_INSTANCE = "WrongInstance"
@@ -131,6 +134,7 @@ class ErrorType(StrEnum):
     NO_REPLACEMENT = "NoReplacement"
     NOT_VERIFIED = "NotVerified"
     BUDGET_UNAVAILABLE = "BudgetUnavailable"
+    OVERRIDE_REFUSED = "OverrideRefused"
 
 
 NON_RETRYABLE: Final = tuple(

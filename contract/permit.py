@@ -31,6 +31,27 @@ class PermitRequest(Message):
         return f"{self.kind}/{self.incident_id}/{self.run_id}"
 
 
+class PermitBatch(Message):
+    """Argument of the update ``exchange_permits``: what one worker process has gathered since its last."""
+
+    asks: tuple[PermitRequest, ...] = ()
+    returns: tuple[str, ...] = ()
+    """Tokens, held or still queued."""
+
+
+class ReturnPermits(Message):
+    """Argument of ``return_permits``."""
+
+    cluster: str
+    tokens: tuple[str, ...]
+
+
+class PermitGranted(Message):
+    """Argument of the signal ``permit_granted``."""
+
+    token: str
+
+
 class PermitAnswer(Message):
     """Granted, or queued with the reason in words and what would release it."""
 

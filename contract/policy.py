@@ -62,6 +62,11 @@ class GroupPolicy(Document):
     """Share of the desired size that may be closed to the scheduler at once, at least one node."""
     deadlines: Deadlines = Deadlines()
 
+    def mode_for(self, *, drill: bool) -> Mode:
+        """How far to go: a drill goes no further than real findings may, nor than ``drills`` says."""
+        order = tuple(Mode)
+        return min((self.mode, self.drills), key=order.index) if drill else self.mode
+
     @field_validator("approve_before")
     @classmethod
     def _gates_are_before_something(cls, value: tuple[Step, ...]) -> tuple[Step, ...]:
