@@ -1,0 +1,109 @@
+"""The decision about a machine: findings, identity and policy in, a plan with reasons out. No I/O, no clock."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from contract.fault import DataTrust, FaultReport, Verdict
+from contract.identity import NodeIdentity
+from contract.override import Override
+from contract.plan import Plan, Rung
+
+_SEVERITY: Final = tuple(Verdict)
+"""``Verdict`` is declared from the worst to the least."""
+
+_INSTANCE_FIELDS: Final = ("instance-id", "instance_id")
+
+
+def assess(findings: Sequence[FaultReport], identity: NodeIdentity, approval: Override | None = None) -> Plan:
+    """Decide what the findings call for on this machine.
+
+    More findings can only raise the rung. A line that names another machine is not believed. Without a way to
+    replace, and wherever the findings leave doubt, the answer is quarantine and a human; ``approval`` is that
+    human's decision to replace.
+    """
+    believed = [finding for finding in findings if not _names_another(finding, identity)]
+    if not believed:
+        return _doubted(findings, identity)
+    worst = min(believed, key=lambda finding: (_SEVERITY.index(finding.verdict), finding.first_seen))
+    same = [finding for finding in believed if finding.verdict is worst.verdict]
+    rung, reasons, remedy = _rung(worst, identity, approval)
+    return Plan(
+        rung=rung,
+        reasons=(_says(worst), *reasons),
+        remedy=remedy,
+        data=DataTrust.SUSPECT if any(finding.data is DataTrust.SUSPECT for finding in same) else DataTrust.TRUSTED,
+        evidence_since=min(finding.first_seen for finding in same),
+        device_resource=next((finding.device_resource for finding in same if finding.device_resource), None),
+    )
+
+
+def _rung(worst: FaultReport, identity: NodeIdentity, approval: Override | None) -> tuple[Rung, tuple[str, ...], str]:
+    match worst.verdict:
+        case Verdict.ELSEWHERE | Verdict.APPLICATION | Verdict.NOTICE:
+            return Rung.OBSERVE, ("The rule says that this machine is not what failed: it is recorded only.",), ""
+        case Verdict.HARDWARE:
+            return _replace_or_ask(identity, "The hardware failed for good: another machine is the only repair.")
+        case Verdict.REPAIRABLE | Verdict.AMBIGUOUS if approval:
+            return _replace_or_ask(identity, f"{approval.by} decided to replace it: {approval.reason}")
+        case Verdict.REPAIRABLE:
+            return (
+                Rung.QUARANTINE,
+                ("A reset or reboot may repair this; Nodemend does not reboot machines yet.",),
+                "Reboot the machine and press `release`, or press `approve` to have it replaced.",
+            )
+        case Verdict.AMBIGUOUS:
+            return (
+                Rung.QUARANTINE,
+                ("This line alone does not prove that the machine failed.",),
+                "Look at the device counters: press `approve` to have it replaced, or `release` to give it back.",
+            )
+
+
+def _replace_or_ask(identity: NodeIdentity, reason: str) -> tuple[Rung, tuple[str, ...], str]:
+    if identity.instance_id is None:
+        return (
+            Rung.QUARANTINE,
+            (reason, f"But its provider id {identity.provider_id!r} names no EC2 instance: nothing can replace it."),
+            "Replace the machine by hand and press `abort`, or press `release` to give it back.",
+        )
+    if identity.group is None:
+        return (
+            Rung.QUARANTINE,
+            (reason, f"But {identity.instance_id} is in no Auto Scaling group: terminating it would bring none back."),
+            "Replace the instance by hand and press `abort`, or attach it to its group and press `resume`.",
+        )
+    if identity.foreign_owners:
+        return (
+            Rung.QUARANTINE,
+            (reason, f"But another controller acts on it: {'; '.join(identity.foreign_owners)}."),
+            "Let that controller replace it and press `abort`, or switch its repair off and press `resume`.",
+        )
+    return Rung.REPLACE, (reason,), ""
+
+
+def _doubted(findings: Sequence[FaultReport], identity: NodeIdentity) -> Plan:
+    named = sorted({_named_instance(finding) for finding in findings})
+    return Plan(
+        rung=Rung.QUARANTINE,
+        reasons=(
+            _says(findings[0]),
+            f"But the line names {', '.join(named)}, and this machine is {identity.instance_id or 'no EC2 instance'}: "
+            "it is forged, or the driver is wrong.",
+        ),
+        remedy="Find out who wrote the line. Press `release` to give the node back, or `abort` to leave it closed.",
+        evidence_since=min(finding.first_seen for finding in findings),
+    )
+
+
+def _named_instance(finding: FaultReport) -> str:
+    return next((value for key in _INSTANCE_FIELDS if (value := finding.fields.get(key, ""))), "")
+
+
+def _names_another(finding: FaultReport, identity: NodeIdentity) -> bool:
+    named = _named_instance(finding)
+    return named.startswith("i-") and named != identity.instance_id
+
+
+def _says(finding: FaultReport) -> str:
+    drill = " (a drill: user space wrote the line)" if finding.drill else ""
+    return f"Rule {finding.rule} found {finding.reason}: {finding.verdict}{drill}."

@@ -1,0 +1,113 @@
+"""What one incident knows so far, and how it becomes the report. Plain state: it decides nothing, waits for nothing."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from contract.fault import FaultReport, RemediationRequest
+from contract.identity import NodeIdentity
+from contract.incident import IncidentReport, OverrideRecord, StepRecord, StepStatus
+from contract.names import Outcome, Phase, Step
+from contract.plan import Plan
+from contract.policy import GroupPolicy, Mode
+
+FINDINGS_MAX: Final = 10
+"""Findings kept in full; the rest are counted."""
+OVERRIDES_MAX: Final = 50
+NOTES_MAX: Final = 20
+
+
+@dataclass
+class Incident:
+    """The facts of one incident, gathered as it runs."""
+
+    request: RemediationRequest
+    incident_id: str
+    run_id: str
+    opened_at: datetime
+    phase: Phase = Phase.QUEUED
+    outcome: Outcome | None = None
+    summary: str = "Looking at the report."
+    closed_at: datetime | None = None
+    identity: NodeIdentity | None = None
+    policy: GroupPolicy = field(default_factory=GroupPolicy)
+    policy_version: str = ""
+    mode: Mode | None = None
+    plan: Plan | None = None
+    steps: dict[Step, StepRecord] = field(default_factory=dict)
+    overrides: list[OverrideRecord] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    replacement_instance_id: str | None = None
+    replacement_node: str | None = None
+    _findings: dict[str, FaultReport] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+
+    @property
+    def findings(self) -> tuple[FaultReport, ...]:
+        """What is held in full, in the order of its arrival."""
+        return tuple(self._findings.values())
+
+    def join(self, report: FaultReport) -> bool:
+        """Take a finding in. False when it says nothing new: the same delivery again, or an older count."""
+        known = self._findings.get(report.signature)
+        if report.key in self._seen and not (known and known.key == report.key and report.count > known.count):
+            return False
+        self._seen.add(report.key)
+        if known or len(self._findings) < FINDINGS_MAX:
+            # The first sight of a fault is what its evidence dates from, whoever repeats it later.
+            first = min(known.first_seen, report.first_seen) if known else report.first_seen
+            self._findings[report.signature] = report.model_copy(update={"first_seen": first})
+        return True
+
+    def begin(self, step: Step, now: datetime, summary: str, status: StepStatus = StepStatus.RUNNING) -> None:
+        """A step starts, or goes on with something else to say."""
+        known = self.steps.get(step)
+        self.steps[step] = StepRecord(
+            step=step, status=status, started_at=known.started_at if known else now, summary=summary
+        )
+
+    def end(self, step: Step, now: datetime, summary: str, status: StepStatus = StepStatus.DONE) -> None:
+        """A step is over."""
+        known = self.steps.get(step)
+        self.steps[step] = StepRecord(
+            step=step, status=status, started_at=known.started_at if known else now, ended_at=now, summary=summary
+        )
+
+    def note(self, sentence: str) -> None:
+        """Keep what no step says."""
+        if sentence not in self.notes and len(self.notes) < NOTES_MAX:
+            self.notes.append(sentence)
+
+    def handled_seq(self) -> int:
+        """The last kernel record of this boot that the incident took in."""
+        boot = self.identity.boot_id if self.identity else ""
+        return max((finding.seq for finding in self.findings if finding.boot_id == boot), default=0)
+
+    def report(self) -> IncidentReport:
+        """The report as of now."""
+        return IncidentReport(
+            incident_id=self.incident_id,
+            run_id=self.run_id,
+            cluster=self.request.cluster,
+            node=self.request.node,
+            instance_id=self.identity.instance_id if self.identity else self.request.instance_id,
+            drill=self.request.drill,
+            phase=self.phase,
+            outcome=self.outcome,
+            summary=self.summary,
+            opened_at=self.opened_at,
+            closed_at=self.closed_at,
+            mode=self.mode,
+            policy_version=self.policy_version,
+            identity=self.identity,
+            findings=self.findings,
+            findings_total=len(self._seen),
+            plan=self.plan,
+            steps=tuple(self.steps.values()),
+            overrides=tuple(self.overrides),
+            facts=dict(self.facts),
+            notes=tuple(self.notes),
+            replacement_instance_id=self.replacement_instance_id,
+            replacement_node=self.replacement_node,
+        )

@@ -1,0 +1,102 @@
+"""What the Temporal UI shows as current details: Markdown from the report. Pure, with golden files.
+
+Facts of the UI that shape it: tables render without borders, the whole text travels in a URL (so it stays under
+4 kB), and kernel text is not to be trusted with markup, so it stands in code blocks only.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from contract.incident import IncidentReport, StepRecord, StepStatus
+from contract.names import Phase
+from workflows.overrides import ALLOWED, EXAMPLE, Stand
+
+DETAILS_MAX: Final = 4000
+_LINE_MAX: Final = 240
+_EVIDENCE_MAX: Final = 300
+
+_MARKS: Final = {
+    StepStatus.RUNNING: "now",
+    StepStatus.WAITING: "waits",
+    StepStatus.DONE: "done",
+    StepStatus.SHADOWED: "shadow",
+    StepStatus.SKIPPED: "skipped",
+    StepStatus.FAILED: "failed",
+}
+
+
+def narrate(report: IncidentReport, stand: Stand) -> str:
+    """The incident in Markdown, at most 4,000 characters."""
+    sections = [_headline(report), _machine(report), _decision(report), _steps(report), _can(stand), _evidence(report)]
+    return "\n\n".join(section for section in sections if section)[:DETAILS_MAX]
+
+
+def static_summary(node: str, zone: str, reason: str) -> str:
+    """One line under 80 characters for the user metadata of the workflow."""
+    return " · ".join(part for part in (reason, node, zone) if part)[:80]
+
+
+def _headline(report: IncidentReport) -> str:
+    if report.outcome:
+        return f"**{report.outcome}** · closed {_clock(report.closed_at)}\n\n{_plain(report.summary)}"
+    word = {Phase.NEEDS_HUMAN: "Needs a human", Phase.QUEUED: "Starting", Phase.ADMITTED: "At work"}[report.phase]
+    current = _current(report)
+    since = f" · {current.step} since {_clock(current.started_at)}" if current else ""
+    return f"**{word}**{since}\n\n{_plain(report.summary)}"
+
+
+def _machine(report: IncidentReport) -> str:
+    identity = report.identity
+    if identity is None:
+        return f"Node `{report.node}`, not identified yet."
+    machine = f"Node `{identity.node}` is `{identity.instance_id or identity.provider_id or 'no known machine'}`"
+    mode = f", mode `{report.mode}` (policy `{report.policy_version}`)" if report.mode else ""
+    return f"{machine} in {identity.place}{mode}{', a drill' if report.drill else ''}."
+
+
+def _decision(report: IncidentReport) -> str:
+    if report.plan is None:
+        return ""
+    lines = [f"### Decision: {report.plan.rung}", *(f"- {_plain(reason)}" for reason in report.plan.reasons)]
+    return "\n".join(lines)
+
+
+def _steps(report: IncidentReport) -> str:
+    if not report.steps:
+        return ""
+    lines = [
+        f"- `{_clock(step.ended_at or step.started_at)}` {step.step}: {_MARKS[step.status]}"
+        + (f", {_plain(step.summary)}" if step.summary else "")
+        for step in report.steps
+    ]
+    return "\n".join(["### Steps", *lines])
+
+
+def _can(stand: Stand) -> str:
+    allowed = ALLOWED[stand]
+    if not allowed:
+        return ""
+    lines = [f"- `{name}` {what}" for name, what in allowed.items()]
+    return "\n".join(["### You can send, as update or signal", *lines, "", f"Argument: `{EXAMPLE}`"])
+
+
+def _evidence(report: IncidentReport) -> str:
+    if not report.findings:
+        return ""
+    finding = report.findings[0]
+    text = finding.message[:_EVIDENCE_MAX].replace("```", "'''")
+    more = f"\n\nand {report.findings_total - 1} more." if report.findings_total > 1 else ""
+    return f"### Evidence\n```\n{text}\n```{more}"
+
+
+def _current(report: IncidentReport) -> StepRecord | None:
+    running = [step for step in report.steps if step.ended_at is None]
+    return running[-1] if running else None
+
+
+def _plain(text: str) -> str:
+    return text.replace("<", "‹").replace(">", "›").replace("\n", " ")[:_LINE_MAX]
+
+
+def _clock(moment: datetime | None) -> str:
+    return moment.strftime("%H:%M:%S") if moment else ""
