@@ -40,6 +40,8 @@ class IdentifyNode(Message):
     reports: tuple[FaultReport, ...]
     incident_id: str
     run_id: str
+    wants_permit: bool = True
+    """Whether the findings may lead to a quarantine at all."""
 
 
 class NodeFacts(Message):

@@ -39,6 +39,14 @@ class PermitBatch(Message):
     """Tokens, held or still queued."""
 
 
+class AskPermit(Message):
+    """Argument of ``ask_permit``."""
+
+    request: PermitRequest
+    nudges: int = 0
+    """How many ``permit_granted`` signals have come: each makes the holder ask again, for the issuer's word counts."""
+
+
 class ReturnPermits(Message):
     """Argument of ``return_permits``."""
 
