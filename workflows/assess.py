@@ -11,6 +11,8 @@ from contract.plan import Plan, Rung
 _SEVERITY: Final = tuple(Verdict)
 """``Verdict`` is declared from the worst to the least."""
 
+APPROVED_BY_SOMEONE: Final = Override(by="someone", reason="to see what an approval would change")
+
 _INSTANCE_FIELDS: Final = ("instance-id", "instance_id")
 
 

@@ -15,7 +15,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 with workflow.unsafe.imports_passed_through():
     from contract.incident import StepStatus
     from contract.model import Message
-    from contract.names import ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
+    from contract.names import NON_RETRYABLE, ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
     from workflows.incident_state import Incident
     from workflows.overrides import Controls, Stand
     from workflows.timing import HEARTBEAT, QUICK, Timing
@@ -32,6 +32,9 @@ _ENDS: Final = {
 
 _TRANSIENT: Final = frozenset({ErrorType.UNREACHABLE, ErrorType.CONFLICT, ErrorType.BUDGET_UNAVAILABLE})
 """Failures that pass by themselves: a parked step tries again when it escalates."""
+
+_NOT_DONE: Final = frozenset(ErrorType(name) for name in NON_RETRYABLE)
+"""The irreversible act first looks whether its call was made before; so an answer of these types means it was not."""
 
 
 class IncidentEnded(Exception):  # noqa: N818 - it is not an error: it is how the runbook stops early
@@ -59,6 +62,8 @@ class StepRunner:
         self._controls = controls
         self._publish = publish
         self._waits_at: Stand | None = None
+        self.prepare: Callable[[ActivityName], Awaitable[None]] | None = None
+        """What to see to before an act is started."""
         self.before_parking: Callable[[], Awaitable[None]] | None = None
         """What to give back before a human is waited for."""
 
@@ -83,6 +88,7 @@ class StepRunner:
         says: str,
         timing: Timing = QUICK,
         restart_on_change: bool = False,
+        irreversible: bool = False,
     ) -> R:
         """Run one act to its end, parking and trying again as humans decide.
 
@@ -94,19 +100,42 @@ class StepRunner:
             says: what it does, for the step record and the timeline.
             timing: its time-outs.
             restart_on_change: cancel and start again when the argument changes while it runs.
+            irreversible: this act is the point of no return.
 
         Raises:
             IncidentEnded: a human stopped the incident, or the failure is an answer.
         """
         while True:
             await self.obey(step)
+            if self.prepare and not self.committed:
+                await self.prepare(name)
             self.begin(step, says)
+            self.committed = self.committed or irreversible
             try:
                 return await self._once(name, argument, result, says, timing, restart_on_change=restart_on_change)
             except _Interrupted:
                 continue
             except ActivityError as error:
+                if irreversible and describe(error)[0] in _NOT_DONE:
+                    self.committed = False
                 await self._failed(step, error)
+
+    async def afterwards(self, name: ActivityName, argument: Message, result: type[R] | None) -> R | None:
+        """Run an act that must not change the outcome: what it could not do becomes a note."""
+        try:
+            answer: R | None = await workflow.execute_activity(
+                name,
+                argument,
+                result_type=result,
+                start_to_close_timeout=QUICK.start_to_close,
+                schedule_to_close_timeout=QUICK.schedule_to_close,
+                heartbeat_timeout=HEARTBEAT,
+                retry_policy=QUICK.retry,
+            )
+            return answer
+        except ActivityError as error:
+            self._incident.note(f"{name} failed: {describe(error)[1]}")
+            return None
 
     async def obey(self, step: Step) -> None:
         """Do what humans pressed: stop here, or wait while they hold the incident."""
@@ -224,9 +253,7 @@ class StepRunner:
         outcome = _ENDS.get(kind) if kind else None
         if kind is ErrorType.POLICY_FORBIDS and step is Step.QUARANTINE:
             outcome = Outcome.REFUSED
-        if outcome and (not self.committed or step is Step.REPLACE):
-            # The irreversible act checks all this itself before its call, so here the call was not made.
-            self.committed = False
+        if outcome and not self.committed:
             self.end(step, message, StepStatus.FAILED)
             raise IncidentEnded(outcome, message)
         transient = kind is None or kind in _TRANSIENT

@@ -1,0 +1,450 @@
+"""RemediateNode: the runbook of one failing machine. ``run`` reads as what an operator would do by hand."""
+
+import asyncio
+import hashlib
+from datetime import timedelta
+from typing import Any, Final
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
+    from contract import acts
+    from contract.fault import DataTrust, FaultReport, RemediationRequest, Verdict
+    from contract.identity import Fence, NodeIdentity, Target
+    from contract.incident import IncidentReport, OverrideRecord, StepStatus
+    from contract.names import (
+        INCIDENT_QUERY,
+        PERMIT_GRANTED,
+        REMEDIATE_NODE,
+        REPORT_FAULT,
+        ActivityName,
+        Outcome,
+        OverrideName,
+        Phase,
+        Step,
+    )
+    from contract.permit import PermitKind
+    from contract.plan import Plan, Rung
+    from contract.policy import Mode
+    from workflows import sentences
+    from workflows.assess import APPROVED_BY_SOMEONE, assess
+    from workflows.incident_state import Incident
+    from workflows.override_handlers import answers_overrides
+    from workflows.overrides import Answer, Controls, press
+    from workflows.permits import Permits
+    from workflows.showcase import Showcase
+    from workflows.step_runner import IncidentEnded, StepRunner
+    from workflows.timing import until
+
+_FIRST_REPORT: Final = timedelta(minutes=10)
+_ACTIONABLE: Final = frozenset({Verdict.HARDWARE, Verdict.REPAIRABLE, Verdict.AMBIGUOUS})
+_DISRUPTIVE: Final = frozenset(
+    {ActivityName.REQUEST_CHECKPOINTS, ActivityName.DRAIN_NODE, ActivityName.MARK_INSTANCE_UNHEALTHY}
+)
+
+
+@workflow.defn(name=REMEDIATE_NODE)
+@answers_overrides
+class RemediateNode:
+    """One machine, from its first finding to a proven replacement or a stated other end."""
+
+    @workflow.init
+    def __init__(self, request: RemediationRequest) -> None:
+        """Signals may be handled before the first line of ``run``, so everything stands here."""
+        info = workflow.info()
+        self._fence = Fence(incident_id=info.workflow_id, run_id=info.run_id)
+        self._incident = Incident(request, info.workflow_id, info.run_id, workflow.now())
+        self._controls = Controls()
+        self._runner = StepRunner(self._incident, self._controls, self._publish)
+        self._runner.prepare = self._prepare
+        self._runner.before_parking = self._give_leave_back
+        self._showcase = Showcase(self._incident, self._runner)
+        self._permits = Permits(self._incident, self._fence, self._runner)
+        self._survey: acts.GroupSurvey | None = None
+
+    @workflow.run
+    async def run(self, _request: RemediationRequest) -> IncidentReport:
+        """Play the runbook and return the closing report."""
+        try:
+            await self._remediate()
+            outcome, summary = Outcome.REPLACED, sentences.replaced(self._incident)
+        except IncidentEnded as end:
+            outcome, summary = end.outcome, end.summary
+        except asyncio.CancelledError:
+            reason = workflow.cancellation_reason() or "no reason given"
+            outcome, summary = sentences.cancelled(reason, committed=self._runner.committed)
+        return await self._close(outcome, summary)
+
+    async def _remediate(self) -> None:
+        await self._identify()
+        await self._quarantine()
+        await self._settle()
+        await self._assess()
+        await self._preserve()
+        await self._disrupt()
+        await self._checkpoint()
+        await self._drain()
+        await self._replace()
+        replacement = await self._await_replacement()
+        await self._verify(replacement)
+        await self._see_the_old_one_gone()
+
+    # --- messages -------------------------------------------------------------------------------------------------
+
+    @workflow.signal(name=REPORT_FAULT, description="A finding of the node's detector (a FaultReport).")
+    def report_fault(self, payload: Any) -> None:
+        """Take a finding in. One that cannot be read is noted, not dropped."""
+        try:
+            report = FaultReport.model_validate(payload)
+        except ValidationError as error:
+            fields = ", ".join(sorted({".".join(map(str, problem["loc"])) for problem in error.errors()}))
+            self._incident.note(f"A finding could not be read (fields {fields}): is the detector of another version?")
+            return
+        request = self._incident.request
+        if (report.cluster, report.node) != (request.cluster, request.node):
+            self._incident.note(f"A finding for {report.cluster}/{report.node} came here and was left out.")
+        elif self._incident.join(report):
+            self._publish(None)
+
+    @workflow.signal(name=PERMIT_GRANTED, description="FleetBudget says that a queued permit is granted.")
+    def permit_granted(self, _payload: Any) -> None:
+        """Ask the issuer again: its word counts, not that of whoever can send signals."""
+        self._permits.nudges += 1
+
+    def take_override(self, name: OverrideName, payload: object) -> Answer:
+        """Apply what a human pressed, or refuse it; either way it is in the record."""
+        answer, new = press(name, payload, self._runner.stand, self._controls, self._runner.step)
+        if new:
+            self._incident.overrides.append(
+                OverrideRecord(
+                    name=name,
+                    by=answer.by,
+                    reason=answer.reason,
+                    at=workflow.now(),
+                    accepted=answer.accepted,
+                    answer=answer.text,
+                )
+            )
+            self._publish(None)
+        return answer
+
+    @workflow.query(name=INCIDENT_QUERY, description="The incident report as of now.")
+    def incident(self) -> IncidentReport:
+        """The report as of now."""
+        return self._incident.report()
+
+    # --- the steps ------------------------------------------------------------------------------------------------
+
+    async def _identify(self) -> None:
+        """Freeze who is meant, and end here where that is nobody."""
+        if not self._incident.findings:
+            await self._wait_for_first_report()
+        facts = await self._runner.act(
+            Step.IDENTIFY,
+            ActivityName.IDENTIFY_NODE,
+            lambda: acts.IdentifyNode(
+                request=self._incident.request,
+                reports=self._incident.findings,
+                incident_id=self._fence.incident_id,
+                run_id=self._fence.run_id,
+                wants_permit=any(finding.verdict in _ACTIONABLE for finding in self._incident.findings),
+            ),
+            acts.NodeFacts,
+            says=f"Finding out what machine {self._incident.request.node} is.",
+        )
+        self._take(facts)
+        self._runner.end(Step.IDENTIFY, facts.explanation)
+        if facts.identified is acts.Identified.NODE_ABSENT:
+            raise IncidentEnded(Outcome.NODE_GONE, facts.explanation)
+        if facts.identified is acts.Identified.STALE:
+            raise IncidentEnded(Outcome.STALE, facts.explanation)
+        plan = self._reassess()
+        if plan.rung is Rung.OBSERVE or self._incident.mode is Mode.OBSERVE:
+            raise IncidentEnded(Outcome.OBSERVED, sentences.observed(plan, self._incident.mode))
+        self._showcase.announce(Phase.ADMITTED if self._permits.held(PermitKind.QUARANTINE) else Phase.QUEUED)
+
+    async def _quarantine(self) -> None:
+        """Keep new work away from the machine, as soon as the fleet can spare it."""
+        if self._shadowed(Step.QUARANTINE, "Would cordon the node and taint it."):
+            return
+        await self._permits.hold(PermitKind.QUARANTINE, Step.QUARANTINE)
+        first = self._incident.findings[0]
+        done = await self._runner.act(
+            Step.QUARANTINE,
+            ActivityName.QUARANTINE_NODE,
+            lambda: acts.QuarantineNode(target=self._target, rule=first.rule, reason=first.reason),
+            acts.Quarantined,
+            says="Closing the node to new work.",
+        )
+        self._runner.end(Step.QUARANTINE, sentences.quarantined(done))
+        self._showcase.announce(Phase.ADMITTED)
+
+    async def _settle(self) -> None:
+        """Let findings of the same fault gather."""
+        quiet = self._incident.policy.deadlines.settle
+        if quiet:
+            await self._runner.pause(Step.SETTLE, quiet, "Letting findings of the same fault gather.")
+        self._runner.end(Step.SETTLE, sentences.settled(self._incident.report().findings_total))
+
+    async def _assess(self) -> None:
+        """Decide; where the findings or the machine leave doubt, have a human decide."""
+        while (plan := self._reassess()).rung is not Rung.REPLACE:
+            if self._incident.mode is Mode.SHADOW:
+                self._runner.end(Step.ASSESS, sentences.plan(plan), StepStatus.SHADOWED)
+                raise IncidentEnded(Outcome.SHADOWED, f"Shadow mode: would quarantine and ask. {sentences.plan(plan)}")
+            await self._runner.park(
+                Step.ASSESS,
+                f"{sentences.plan(plan)} {plan.remedy}",
+                undecided=assess(self._incident.findings, self._identity, APPROVED_BY_SOMEONE).rung is Rung.REPLACE,
+                changed=lambda plan=plan: self._plan() != plan,  # type: ignore[misc]
+            )
+            if self._plan() == plan:
+                await self._identify()
+        self._runner.end(Step.ASSESS, sentences.plan(plan))
+
+    async def _preserve(self) -> None:
+        """Keep the evidence before anything destroys it."""
+        if self._shadowed(Step.PRESERVE, "Would keep the kernel lines and the console output."):
+            return
+        findings = self._incident.findings
+        evidence = await self._runner.act(
+            Step.PRESERVE,
+            ActivityName.PRESERVE_EVIDENCE,
+            lambda: acts.PreserveEvidence(target=self._target, reports=findings),
+            acts.Evidence,
+            says="Keeping the evidence.",
+            timing=until(self._incident.policy.deadlines.preserve),
+        )
+        self._tell(Step.PRESERVE, "evidence", sentences.preserved(evidence))
+
+    async def _disrupt(self) -> None:
+        """Have leave to disturb the work: from a human where the policy asks, and from the fleet's budget."""
+        if self._shadowed(Step.DISRUPT, "Would ask for a permit to stop the node's work."):
+            return
+        if Step.DISRUPT in self._incident.policy.approve_before:
+            await self._runner.gate(Step.DISRUPT)
+        await self._permits.hold(PermitKind.DISRUPTION, Step.DISRUPT)
+        self._runner.end(Step.DISRUPT, "The fleet can spare this node's work.")
+
+    async def _checkpoint(self) -> None:
+        """Save what can be believed, name what could be believed before."""
+        if self._shadowed(Step.CHECKPOINT, "Would ask the jobs on the node for a checkpoint."):
+            return
+        deadline = self._incident.policy.deadlines.checkpoint
+        nonce = hashlib.sha256(f"{self._fence.incident_id}/{self._fence.run_id}".encode()).hexdigest()[:16]
+
+        def request() -> acts.RequestCheckpoints:
+            plan = self._plan()
+            return acts.RequestCheckpoints(
+                target=self._target,
+                nonce=nonce,
+                data=plan.data,
+                device_resource=plan.device_resource,
+                evidence_since=plan.evidence_since if plan.data is DataTrust.SUSPECT else None,
+                deadline=deadline,
+            )
+
+        checkpoints = await self._runner.act(
+            Step.CHECKPOINT,
+            ActivityName.REQUEST_CHECKPOINTS,
+            request,
+            acts.Checkpoints,
+            says="Asking the jobs on the node for a checkpoint.",
+            timing=until(deadline),
+            restart_on_change=True,
+        )
+        for job in checkpoints.jobs:
+            self._incident.facts[f"checkpoint {job.job}"] = sentences.checkpoint(job)
+        self._tell(Step.CHECKPOINT, "checkpoints", sentences.checkpoints(checkpoints))
+
+    async def _drain(self) -> None:
+        """Take the work off the node through the Eviction API."""
+        if self._shadowed(Step.DRAIN, "Would evict the pods of the node."):
+            return
+        policy = self._incident.policy
+        drained = await self._runner.act(
+            Step.DRAIN,
+            ActivityName.DRAIN_NODE,
+            lambda: acts.DrainNode(
+                target=self._target,
+                evict_unmanaged_pods=policy.evict_unmanaged_pods,
+                evict_local_storage_pods=policy.evict_local_storage_pods,
+                deadline=policy.deadlines.drain,
+            ),
+            acts.Drained,
+            says="Evicting the pods of the node.",
+            timing=until(policy.deadlines.drain),
+        )
+        self._tell(Step.DRAIN, "drained", sentences.drained(drained))
+
+    async def _replace(self) -> None:
+        """Look at the group, then mark the instance unhealthy: the point of no return."""
+        if self._shadowed(Step.REPLACE, "Would mark the instance unhealthy."):
+            raise IncidentEnded(Outcome.SHADOWED, sentences.shadowed(self._incident))
+        while (survey := await self._look_at_the_group()).obstacles:
+            await self._runner.park(Step.REPLACE, sentences.obstacles(survey))
+        self._survey = survey
+        if Step.REPLACE in self._incident.policy.approve_before:
+            await self._runner.gate(Step.REPLACE)
+        marked = await self._runner.act(
+            Step.REPLACE,
+            ActivityName.MARK_INSTANCE_UNHEALTHY,
+            lambda: acts.MarkUnhealthy(target=self._target, drill=self._incident.request.drill),
+            acts.MarkedUnhealthy,
+            says=f"Marking {self._identity.instance_id} unhealthy.",
+            irreversible=True,
+        )
+        self._tell(Step.REPLACE, "marked unhealthy", sentences.marked(marked))
+
+    async def _look_at_the_group(self) -> acts.GroupSurvey:
+        return await self._runner.act(
+            Step.REPLACE,
+            ActivityName.SURVEY_GROUP,
+            lambda: acts.SurveyGroup(target=self._target),
+            acts.GroupSurvey,
+            says=f"Looking whether {self._identity.group} would replace the instance.",
+        )
+
+    async def _await_replacement(self) -> acts.Replacement:
+        """Follow the group's launch to its Node, and claim it for this incident."""
+        survey, deadline = self._survey, self._incident.policy.deadlines.replacement
+        assert survey is not None
+        replacement = await self._runner.act(
+            Step.AWAIT_REPLACEMENT,
+            ActivityName.AWAIT_REPLACEMENT,
+            lambda: acts.AwaitReplacement(target=self._target, survey=survey, deadline=deadline),
+            acts.Replacement,
+            says=f"Waiting for {survey.group} to launch a replacement and for its Node.",
+            timing=until(deadline),
+        )
+        self._incident.replacement_instance_id = replacement.instance_id
+        self._incident.replacement_node = replacement.node
+        self._tell(Step.AWAIT_REPLACEMENT, "replacement", sentences.replacement(replacement))
+        return replacement
+
+    async def _verify(self, replacement: acts.Replacement) -> None:
+        """Prove that the new node is whole before work may land on it."""
+        deadlines = self._incident.policy.deadlines
+        verified = await self._runner.act(
+            Step.VERIFY,
+            ActivityName.VERIFY_REPLACEMENT,
+            lambda: acts.VerifyReplacement(
+                target=self._target,
+                replacement=replacement,
+                soak=deadlines.soak,
+                deadline=deadlines.verification,
+            ),
+            acts.Verified,
+            says=f"Proving that {replacement.node} is whole.",
+            timing=until(deadlines.verification),
+        )
+        self._tell(Step.VERIFY, "verified", sentences.verified(verified))
+
+    async def _see_the_old_one_gone(self) -> None:
+        deadline = self._incident.policy.deadlines.replacement
+        closed = await self._runner.act(
+            Step.CLOSE,
+            ActivityName.CLOSE_INCIDENT,
+            lambda: acts.CloseIncident(target=self._target, deadline=deadline),
+            acts.Closed,
+            says="Seeing the old machine gone.",
+            timing=until(deadline),
+        )
+        self._incident.facts["old machine"] = sentences.closed(closed)
+
+    async def _close(self, outcome: Outcome, summary: str) -> IncidentReport:
+        """Whatever the end: give back what is held, write the record, show it."""
+        if outcome is Outcome.RELEASED or outcome is Outcome.VETOED:
+            await self._give_back(outcome, summary)
+        await self._permits.give_back(*PermitKind)
+        for step in self._incident.steps.values():
+            if step.ended_at is None:
+                self._incident.end(step.step, workflow.now(), summary, StepStatus.SKIPPED)
+        self._incident.end(Step.CLOSE, workflow.now(), summary)
+        self._incident.outcome, self._incident.summary = outcome, summary
+        self._incident.phase, self._incident.closed_at = Phase.CLOSED, workflow.now()
+        recorded = await self._runner.afterwards(
+            ActivityName.WRITE_RECORD, acts.WriteRecord(report=self._incident.report()), acts.Recorded
+        )
+        if recorded:
+            self._incident.facts["record"] = ", ".join(recorded.uris)
+        self._showcase.close()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        return self._incident.report()
+
+    # --- what the steps stand on ----------------------------------------------------------------------------------
+
+    @property
+    def _identity(self) -> NodeIdentity:
+        assert self._incident.identity is not None
+        return self._incident.identity
+
+    @property
+    def _target(self) -> Target:
+        return Target(identity=self._identity, fence=self._fence)
+
+    def _plan(self) -> Plan:
+        return assess(self._incident.findings, self._identity, self._controls.approved_by)
+
+    def _reassess(self) -> Plan:
+        self._incident.plan = self._plan()
+        return self._incident.plan
+
+    def _take(self, facts: acts.NodeFacts) -> None:
+        known = self._incident.identity
+        if known and facts.identity and facts.identity.node_uid != known.node_uid:
+            raise IncidentEnded(Outcome.NODE_GONE, f"The Node {known.node} was replaced by another of the same name.")
+        self._incident.identity = facts.identity
+        self._incident.policy, self._incident.policy_version = facts.policy, facts.policy_version
+        if facts.identity:
+            self._incident.mode = facts.policy.mode_for(drill=self._incident.request.drill)
+        if facts.permit:
+            self._permits.take(PermitKind.QUARANTINE, facts.permit)
+
+    async def _wait_for_first_report(self) -> None:
+        self._runner.begin(Step.IDENTIFY, "Waiting for the finding that this incident is about.", StepStatus.WAITING)
+        try:
+            await workflow.wait_condition(
+                lambda: bool(self._incident.findings), timeout=_FIRST_REPORT, timeout_summary="wait for a finding"
+            )
+        except TimeoutError:
+            summary = "Started without a finding, and none came: there is nothing to repair."
+            raise IncidentEnded(Outcome.STALE, summary) from None
+
+    async def _prepare(self, name: ActivityName) -> None:
+        """Before an act: decide again, and hold the permit that it needs (parking gives it back)."""
+        if self._incident.identity:
+            self._reassess()
+        if name in _DISRUPTIVE:
+            await self._permits.hold(PermitKind.DISRUPTION, Step.DISRUPT)
+
+    async def _give_leave_back(self) -> None:
+        """A step that is parked keeps nobody else waiting."""
+        await self._permits.give_back(PermitKind.DISRUPTION)
+
+    async def _give_back(self, outcome: Outcome, summary: str) -> None:
+        if self._incident.identity is None:
+            return
+        by = self._controls.stopped_by.by if self._controls.stopped_by else "a human, on the node"
+        given = await self._runner.afterwards(
+            ActivityName.GIVE_BACK_NODE,
+            acts.GiveBackNode(target=self._target, by=by, reason=summary, handled_seq=self._incident.handled_seq()),
+            acts.GivenBack,
+        )
+        if given:
+            self._incident.facts["given back"] = sentences.given_back(given, outcome)
+
+    def _shadowed(self, step: Step, would: str) -> bool:
+        if self._incident.mode is not Mode.SHADOW:
+            return False
+        self._runner.end(step, would, StepStatus.SHADOWED)
+        return True
+
+    def _tell(self, step: Step, fact: str, sentence: str) -> None:
+        self._incident.facts[fact] = sentence
+        self._runner.end(step, sentence)
+
+    def _publish(self, phase: Phase | None) -> None:
+        self._showcase.publish(phase)
