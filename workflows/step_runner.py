@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from contract.names import NON_RETRYABLE, ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
     from workflows.incident_state import Incident
     from workflows.overrides import Controls, Stand
-    from workflows.timing import HEARTBEAT, QUICK, Timing
+    from workflows.timing import HEARTBEAT, QUICK, RETRY, Timing
 
 R = TypeVar("R", bound=Message)
 
@@ -130,7 +130,7 @@ class StepRunner:
                 start_to_close_timeout=QUICK.start_to_close,
                 schedule_to_close_timeout=QUICK.schedule_to_close,
                 heartbeat_timeout=HEARTBEAT,
-                retry_policy=QUICK.retry,
+                retry_policy=RETRY,
             )
             return answer
         except ActivityError as error:
@@ -221,7 +221,7 @@ class StepRunner:
             start_to_close_timeout=timing.start_to_close,
             schedule_to_close_timeout=timing.schedule_to_close,
             heartbeat_timeout=HEARTBEAT,
-            retry_policy=timing.retry,
+            retry_policy=RETRY,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=says[:100],
         )

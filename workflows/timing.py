@@ -20,7 +20,7 @@ _OUTAGE: Final = timedelta(minutes=30)
 _MARGIN: Final = timedelta(hours=24)
 """Room for the longest grace period of a pod, and for workers that are away."""
 
-_RETRY: Final = RetryPolicy(
+RETRY: Final = RetryPolicy(
     initial_interval=timedelta(seconds=1),
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=30),
@@ -34,7 +34,6 @@ class Timing:
 
     start_to_close: timedelta
     schedule_to_close: timedelta
-    retry: RetryPolicy = _RETRY
 
 
 QUICK: Final = Timing(start_to_close=_QUICK, schedule_to_close=_OUTAGE)

@@ -1,0 +1,43 @@
+"""The worker's clients of Kubernetes and AWS, from the surroundings that kubectl and the AWS command line use too."""
+
+import boto3
+from botocore.exceptions import NoRegionError
+from kubernetes import config
+from kubernetes.client import ApiClient
+from kubernetes.config import ConfigException
+
+from activities.auto_scaling import AutoScaling
+from activities.cluster import Cluster
+from contract.names import ExitCode
+from worker.errors import StartError
+
+
+def cluster_client() -> Cluster:
+    """The cluster of the pod's service account, else of ``KUBECONFIG``.
+
+    Raises:
+        StartError: neither is there.
+    """
+    try:
+        config.load_config()
+    except ConfigException as error:
+        raise StartError(
+            f"No Kubernetes cluster is configured: {error}.",
+            "Set KUBECONFIG, or run in a pod with a service account.",
+            ExitCode.CONFIG,
+        ) from error
+    return Cluster(ApiClient())
+
+
+def auto_scaling_client() -> AutoScaling:
+    """Auto Scaling and EC2 of the region in the surroundings (``AWS_REGION``, profile, instance role).
+
+    Raises:
+        StartError: no region is set.
+    """
+    try:
+        return AutoScaling(boto3.Session())
+    except NoRegionError as error:
+        raise StartError(
+            "No AWS region is set.", "Set AWS_REGION to the region of the cluster's node groups.", ExitCode.CONFIG
+        ) from error

@@ -1,0 +1,69 @@
+"""What every act gets without asking: heartbeats while it works, and the node's name in its log lines."""
+
+import asyncio
+import contextlib
+from typing import Any, Final
+
+from temporalio import activity
+from temporalio.worker import (
+    ActivityInboundInterceptor,
+    ActivityOutboundInterceptor,
+    ExecuteActivityInput,
+    Interceptor,
+)
+
+from worker.logs import NODE
+
+_EVERY_S: Final = 3.0
+"""Well under the acts' heartbeat time-out, so that only a dead worker is silent that long."""
+
+
+class CareInterceptor(Interceptor):
+    """Beats for acts, and names their node in logs."""
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        """Wrap an act."""
+        return _Caring(next)
+
+
+class _Remembering(ActivityOutboundInterceptor):
+    """Keeps the details of the last heartbeat: a beat without them would erase what a retry goes on from."""
+
+    def __init__(self, following: ActivityOutboundInterceptor) -> None:
+        super().__init__(following)
+        self.details: tuple[Any, ...] = ()
+
+    def heartbeat(self, *details: Any) -> None:
+        self.details = details
+        super().heartbeat(*details)
+
+
+class _Caring(ActivityInboundInterceptor):
+    def init(self, outbound: ActivityOutboundInterceptor) -> None:
+        self._outbound = _Remembering(outbound)
+        super().init(self._outbound)
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        info = activity.info()
+        self._outbound.details = tuple(info.heartbeat_details)
+        NODE.set(_node_of(input.args[0]) if input.args else "")
+        if info.heartbeat_timeout is None:
+            return await super().execute_activity(input)
+        beating = asyncio.create_task(self._beat(), name="heartbeat")
+        try:
+            return await super().execute_activity(input)
+        finally:
+            beating.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await beating
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            self._outbound.heartbeat(*self._outbound.details)
+
+
+def _node_of(argument: Any) -> str:
+    target = getattr(argument, "target", None)
+    place = getattr(target, "identity", None) or getattr(argument, "request", None) or getattr(argument, "report", None)
+    return str(getattr(place, "node", ""))

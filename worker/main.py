@@ -1,0 +1,148 @@
+"""One worker process: ``python -m worker`` or ``nodemend work``.
+
+It ends by itself only for reasons that waiting does not mend, each with its own exit code (sysexits.h). On SIGTERM it
+takes no new work, lets running acts finish or hand over, and ends with 0.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Final, NoReturn
+
+from pydantic import ValidationError
+from temporalio.client import Client
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities.all import node_activities
+from activities.budget import BudgetActivities
+from activities.permits import PermitActivities, open_desk
+from contract.names import TASK_QUEUE, ExitCode
+from worker.clients import auto_scaling_client, cluster_client
+from worker.errors import StartError, problems
+from worker.health import Health, HealthServer, watch_health
+from worker.interceptors import CareInterceptor
+from worker.logs import configure_logs
+from worker.policy_file import PolicyFile
+from worker.settings import WorkerSettings, split_address
+from worker.temporal import connect, load_connection, make_runtime, register_search_attributes
+from workflows.fleet_budget import FleetBudget
+from workflows.remediate_node import RemediateNode
+
+_log = logging.getLogger(__name__)
+
+ACTS_AT_ONCE: Final = 100
+GRACE: Final = timedelta(seconds=30)
+"""For acts that run when the worker is told to stop. The pod's termination grace period must be longer."""
+PASSTHROUGH: Final = ("contract", "pydantic", "pydantic_core", "annotated_types")
+
+
+def main(_argv: Sequence[str] | None = None) -> int:
+    """Run until told to stop. Returns the exit code."""
+    try:
+        settings = WorkerSettings()
+    except ValidationError as error:
+        print(f"nodemend work: {problems(error, 'NODEMEND_').upper()}", file=sys.stderr)
+        return ExitCode.CONFIG
+    configure_logs(settings.log_level)
+    try:
+        asyncio.run(_work(settings))
+    except StartError as error:
+        _log.error("%s", error)
+        return error.code
+    return ExitCode.OK
+
+
+def end(code: int) -> NoReturn:
+    """Leave without the interpreter's own tear-down, which the SDK's runtime may crash (temporalio #300)."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+async def _work(settings: WorkerSettings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    policy = PolicyFile(settings.policy_file)
+    cluster, auto_scaling = cluster_client(), auto_scaling_client()
+    runtime = make_runtime(settings.metrics_address)
+    health = Health()
+    server = HealthServer(*split_address(settings.health_address), health)
+    identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}"
+    connecting = asyncio.create_task(connect(load_connection(), runtime, identity))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not connecting.done():
+            return
+        client = connecting.result()
+        await register_search_attributes(client)
+        async with open_desk(client, settings.cluster) as desk:
+            with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE, thread_name_prefix="act") as executor:
+                permits = PermitActivities(client, desk)
+                budget = BudgetActivities(client, cluster, auto_scaling, policy)
+                acts = node_activities(cluster, auto_scaling, policy, desk.ask, settings.record_dir)
+                worker = make_worker(
+                    client,
+                    [*acts, permits.ask_permit, permits.return_permits, permits.deliver_grants, budget.count_cluster],
+                    executor,
+                )
+                await _serve(worker, client, identity, health, stopping, server.address)
+    finally:
+        for task in (connecting, stopping):
+            task.cancel()
+        server.close()
+
+
+def make_worker(
+    client: Client, acts: Sequence[object], executor: ThreadPoolExecutor, task_queue: str = TASK_QUEUE
+) -> Worker:
+    """The worker as it runs in production, over the acts that it is given."""
+    return Worker(
+        client,
+        task_queue=task_queue,
+        workflows=[RemediateNode, FleetBudget],
+        activities=acts,  # type: ignore[arg-type]
+        activity_executor=executor,
+        max_concurrent_activities=ACTS_AT_ONCE,
+        workflow_runner=SandboxedWorkflowRunner(
+            restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSTHROUGH)
+        ),
+        interceptors=[CareInterceptor()],
+        # Cancelling reaches an act with the answer to a heartbeat; the default would hold heartbeats back for 8 s.
+        max_heartbeat_throttle_interval=timedelta(seconds=2),
+        # After a worker was killed, its cached incidents move on this much later.
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=5),
+        graceful_shutdown_timeout=GRACE,
+    )
+
+
+async def _serve(
+    worker: Worker, client: Client, identity: str, health: Health, stopping: "asyncio.Task[bool]", address: str
+) -> None:
+    watching = asyncio.create_task(watch_health(client, identity, health))
+    running = asyncio.create_task(worker.run())
+    _log.info("Working on task queue %s of %s; health on http://%s/healthz", TASK_QUEUE, client.namespace, address)
+    try:
+        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+            return
+        _log.info("Told to stop: running acts have %.0f s to finish or hand over", GRACE.total_seconds())
+        health.set(ok=False, reason="stopping")
+        await worker.shutdown()
+        await running
+    finally:
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching

@@ -1,0 +1,41 @@
+"""Settings of the worker, all from the environment. Temporal's own (``TEMPORAL_*``) are read by the SDK."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, StringConstraints, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class WorkerSettings(BaseSettings):
+    """``NODEMEND_*`` of ``nodemend work``. A missing or wrong one is refused by name."""
+
+    model_config = SettingsConfigDict(env_prefix="NODEMEND_", extra="ignore", frozen=True)
+
+    cluster: Annotated[str, StringConstraints(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")] = Field(
+        description="Name of the cluster: part of every incident id. The detectors must use the same."
+    )
+    policy_file: Path | None = Field(
+        default=None, description="YAML policy. Without one the default holds, which touches nothing (shadow)."
+    )
+    record_dir: Path = Field(default=Path("records"), description="Folder for incident reports and evidence.")
+    health_address: str = Field(default="127.0.0.1:8085", description="host:port of /healthz; port 0 picks one.")
+    metrics_address: str = Field(default="127.0.0.1:9464", description="host:port of Prometheus metrics; empty: none.")
+    log_level: str = Field(
+        default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe log level."
+    )
+
+    @field_validator("health_address", "metrics_address")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        if value:
+            host, _, port = value.rpartition(":")
+            if not host or not port.isdigit() or int(port) > 65535:
+                raise ValueError("must be host:port, for example 127.0.0.1:8085")
+        return value
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of a validated address."""
+    host, _, port = address.rpartition(":")
+    return host, int(port)

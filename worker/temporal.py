@@ -1,0 +1,175 @@
+"""The worker's connection to Temporal: patient while it is away, plain about what no patience mends."""
+
+import asyncio
+import logging
+import random
+from datetime import timedelta
+from typing import Final
+
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
+from temporalio.service import PayloadLimitsConfig, RPCError, RPCStatusCode
+
+from contract.names import ExitCode, SearchAttribute
+from worker.errors import StartError
+
+_log = logging.getLogger(__name__)
+
+_FIRST_WAIT_S: Final = 0.5
+_LONGEST_WAIT_S: Final = 30.0
+_MEMO_WARN: Final = 32 * 1024
+"""The memo carries the running report on purpose; the SDK's own warning starts at 2 KiB."""
+
+_KINDS: Final = {
+    name: IndexedValueType.INDEXED_VALUE_TYPE_BOOL
+    if name is SearchAttribute.NEEDS_HUMAN
+    else IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+    for name in SearchAttribute
+}
+
+
+def make_runtime(metrics_address: str) -> Runtime:
+    """The SDK's runtime, serving Prometheus metrics where an address is given.
+
+    Raises:
+        StartError: the address cannot be bound.
+    """
+    metrics = (
+        PrometheusConfig(
+            bind_address=metrics_address, counters_total_suffix=True, unit_suffix=True, durations_as_seconds=True
+        )
+        if metrics_address
+        else None
+    )
+    try:
+        return Runtime(telemetry=TelemetryConfig(metrics=metrics))
+    except (RuntimeError, ValueError) as error:
+        raise StartError(
+            f"Metrics cannot be served on {metrics_address}: {error}.",
+            "Set NODEMEND_METRICS_ADDRESS to a free host:port, or to nothing.",
+            ExitCode.CONFIG,
+        ) from error
+
+
+def load_connection() -> ClientConnectConfig:
+    """Address, namespace, TLS and API key from ``TEMPORAL_*`` and Temporal's own configuration file.
+
+    Raises:
+        StartError: one of them cannot be used.
+    """
+    try:
+        return ClientConfig.load_client_connect_config()
+    except (RuntimeError, ValueError, OSError) as error:
+        raise StartError(
+            f"Temporal's settings cannot be used: {error}.",
+            "Check TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_* and TEMPORAL_PROFILE.",
+            ExitCode.CONFIG,
+        ) from error
+
+
+async def connect(config: ClientConnectConfig, runtime: Runtime, identity: str) -> Client:
+    """Connect, trying again for as long as it takes while nobody answers.
+
+    Raises:
+        StartError: Temporal answers, and refuses for good: wrong namespace or credentials.
+    """
+    config.setdefault("target_host", "localhost:7233")
+    config.setdefault("namespace", "default")
+    address, namespace = config["target_host"], config["namespace"]
+    wait = _FIRST_WAIT_S
+    while True:
+        try:
+            client = await Client.connect(
+                **config,
+                data_converter=pydantic_data_converter,
+                runtime=runtime,
+                identity=identity,
+                payload_limits=PayloadLimitsConfig(memo_warn_size=_MEMO_WARN),
+            )
+            await client.workflow_service.describe_namespace(
+                DescribeNamespaceRequest(namespace=namespace), timeout=timedelta(seconds=10)
+            )
+            return client
+        except RPCError as error:
+            _refuse_for_good(error, address, namespace)
+            reason = error.message
+        except (RuntimeError, OSError) as error:
+            reason = str(error)
+        _log.warning(
+            "Temporal at %s cannot be reached (%s). Findings wait in the detectors' spools meanwhile. Trying again in "
+            "%.0f s; check that it runs, and TEMPORAL_ADDRESS.",
+            address,
+            reason,
+            wait,
+        )
+        await asyncio.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - jitter is no secret
+        wait = min(wait * 2, _LONGEST_WAIT_S)
+
+
+def _refuse_for_good(error: RPCError, address: str, namespace: str) -> None:
+    if error.status is RPCStatusCode.NOT_FOUND:
+        raise StartError(
+            f"Temporal at {address} has no namespace {namespace!r}.",
+            f"Create it (`temporal operator namespace create {namespace}`) or set TEMPORAL_NAMESPACE.",
+            ExitCode.CONFIG,
+        ) from error
+    if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED):
+        raise StartError(
+            f"Temporal at {address} refuses these credentials for namespace {namespace!r}: {error.message}.",
+            "Check TEMPORAL_API_KEY or the TEMPORAL_TLS_* certificate, and what it may do in that namespace.",
+            ExitCode.NO_PERMISSION,
+        ) from error
+
+
+async def register_search_attributes(client: Client) -> None:
+    """See that every search attribute is there with its type: an upsert of a missing one wedges a workflow for ever.
+
+    Raises:
+        StartError: one is missing and may not be added from here, or has another type.
+    """
+    known = await _known(client)
+    wrong = [name for name, kind in _KINDS.items() if known.get(name, kind) != kind]
+    if wrong:
+        raise StartError(
+            f"Search attributes exist with another type: {', '.join(wrong)}.",
+            "Remove them in the namespace, or use a namespace of Nodemend's own.",
+            ExitCode.CONFIG,
+        )
+    missing = {name: kind for name, kind in _KINDS.items() if name not in known}
+    if not missing:
+        return
+    try:
+        await client.operator_service.add_search_attributes(
+            AddSearchAttributesRequest(namespace=client.namespace, search_attributes={str(name): kind for name, kind in missing.items()}),
+            timeout=timedelta(seconds=30),
+        )
+    except RPCError as error:
+        if error.status is RPCStatusCode.ALREADY_EXISTS:
+            return
+        commands = " && ".join(
+            f"temporal operator search-attribute create --namespace {client.namespace} --name {name} --type "
+            + ("Bool" if name is SearchAttribute.NEEDS_HUMAN else "Keyword")
+            for name in missing
+        )
+        raise StartError(
+            f"Search attributes are missing and may not be added from here ({error.message}): {', '.join(missing)}.",
+            f"Add them once: {commands}",
+            ExitCode.CONFIG,
+        ) from error
+    _log.info("Search attributes registered: %s", ", ".join(missing))
+
+
+async def _known(client: Client) -> dict[str, int]:
+    try:
+        answer = await client.operator_service.list_search_attributes(
+            ListSearchAttributesRequest(namespace=client.namespace), timeout=timedelta(seconds=30)
+        )
+    except RPCError:
+        # Without the right to list, adding says what is wrong.
+        return {}
+    return {**answer.system_attributes, **answer.custom_attributes}
