@@ -1,0 +1,216 @@
+"""The real Kubernetes control plane on loopback, with KWOK as the kubelets.
+
+etcd, kube-apiserver, kube-controller-manager and kube-scheduler are the real programs; nodes and pods are objects
+whose status KWOK writes (``kwok.yaml``). ``exec`` into a pod runs a real local command through the API server.
+Flags and their reasons were found by trying; nothing here is fit for a cluster that matters.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from kubernetes import config
+from kubernetes.client import ApiClient
+
+from deploy.local.build import ControlPlane, locate
+from deploy.local.process import LOOPBACK, answers, running
+
+_REMEDY: Final = "Free memory or disk space on this machine, then start the stack again."
+_STAGES: Final = Path(__file__).with_name("kwok.yaml")
+_LEASE_S: Final = 40
+"""kubelet's default; the node lifecycle controller calls a node Unknown after 40 s of silence."""
+
+
+@dataclass(frozen=True)
+class Kubernetes:
+    """Where the control plane is. The kubeconfig is an administrator's."""
+
+    url: str
+    kubeconfig: Path
+    pids: tuple[int, ...]
+
+    def client(self) -> ApiClient:
+        """A client of its own; whoever asks for it closes it."""
+        client: ApiClient = config.new_client_from_config(config_file=str(self.kubeconfig))
+        return client
+
+
+@contextmanager
+def running_kubernetes(state_dir: Path, exec_dir: Path) -> Iterator[Kubernetes]:
+    """Run the control plane for the length of the block.
+
+    Args:
+        state_dir: everything it writes.
+        exec_dir: working directory of commands that ``exec`` runs.
+
+    Raises:
+        StackError: it is not built, or a part did not start.
+    """
+    programs = locate()
+    folder = state_dir / "kubernetes"
+    folder.mkdir(parents=True, exist_ok=True)
+    token, key = secrets.token_urlsafe(24), folder / "service-account.key"
+    _write_private(folder / "tokens.csv", f'{token},admin,admin,"system:masters"\n')
+    _write_private(key, _new_key())
+    with ExitStack() as stack:
+        pids = []
+        etcd = stack.enter_context(
+            running("etcd", _etcd(programs, folder), ports=2, ready=_etcd_ready, state_dir=state_dir, remedy=_REMEDY)
+        )
+        certificates = folder / "certificates"
+        api = stack.enter_context(
+            running(
+                "kube-apiserver",
+                _apiserver(programs, folder, certificates, key, etcd.ports[0]),
+                ports=1,
+                ready=lambda ports: answers(
+                    f"https://{LOOPBACK}:{ports[0]}/readyz", token=token, ca=certificates / "apiserver.crt"
+                ),
+                state_dir=state_dir,
+                remedy=_REMEDY,
+            )
+        )
+        url = f"https://{LOOPBACK}:{api.ports[0]}"
+        kubeconfig = folder / "kubeconfig"
+        _write_private(kubeconfig, _kubeconfig(url, certificates / "apiserver.crt", token))
+        for name, command, ready in (
+            ("kube-controller-manager", _controller_manager(programs, folder, kubeconfig, key), None),
+            ("kube-scheduler", _scheduler(programs, folder, kubeconfig), None),
+            ("kwok", _kwok(programs, folder, kubeconfig, exec_dir), "http"),
+        ):
+            process = stack.enter_context(
+                running(
+                    name,
+                    command,
+                    ports=1,
+                    ready=_served(name, folder) if ready is None else _kwok_ready,
+                    state_dir=state_dir,
+                    remedy=_REMEDY,
+                )
+            )
+            pids.append(process.pid)
+        yield Kubernetes(url=url, kubeconfig=kubeconfig, pids=(etcd.pid, api.pid, *pids))
+
+
+Command = Callable[[Sequence[int]], list[str]]
+
+
+def _etcd(programs: ControlPlane, folder: Path) -> Command:
+    def command(ports: Sequence[int]) -> list[str]:
+        client, peer = (f"http://{LOOPBACK}:{port}" for port in ports)
+        return [
+            str(programs.etcd), f"--data-dir={folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=warn",
+            f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+        ]  # fmt: skip
+
+    return command
+
+
+def _etcd_ready(ports: Sequence[int]) -> bool:
+    return answers(f"http://{LOOPBACK}:{ports[0]}/health")
+
+
+def _apiserver(programs: ControlPlane, folder: Path, certificates: Path, key: Path, etcd_port: int) -> Command:
+    def command(ports: Sequence[int]) -> list[str]:
+        return [
+            str(programs.kube_apiserver),
+            f"--etcd-servers=http://{LOOPBACK}:{etcd_port}",
+            f"--secure-port={ports[0]}", f"--bind-address={LOOPBACK}", f"--advertise-address={LOOPBACK}",
+            f"--cert-dir={certificates}", f"--token-auth-file={folder / 'tokens.csv'}",
+            f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--authorization-mode=Node,RBAC", "--service-cluster-ip-range=10.0.0.0/24",
+            # Pods here need no token, and the tokens controller would only slow their creation.
+            "--disable-admission-plugins=ServiceAccount",
+            "--allow-privileged", "--kubelet-preferred-address-types=InternalIP",
+        ]  # fmt: skip
+
+    return command
+
+
+def _controller_manager(programs: ControlPlane, folder: Path, kubeconfig: Path, key: Path) -> Command:
+    def command(ports: Sequence[int]) -> list[str]:
+        return [
+            str(programs.kube_controller_manager), *_component(folder, "kube-controller-manager", kubeconfig, ports),
+            "--use-service-account-credentials", f"--service-account-private-key-file={key}",
+            "--controllers=*,-nodeipam,-route,-cloud-node-lifecycle",
+        ]  # fmt: skip
+
+    return command
+
+
+def _scheduler(programs: ControlPlane, folder: Path, kubeconfig: Path) -> Command:
+    def command(ports: Sequence[int]) -> list[str]:
+        return [str(programs.kube_scheduler), *_component(folder, "kube-scheduler", kubeconfig, ports)]
+
+    return command
+
+
+def _component(folder: Path, name: str, kubeconfig: Path, ports: Sequence[int]) -> list[str]:
+    return [
+        f"--kubeconfig={kubeconfig}", f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}", f"--secure-port={ports[0]}", f"--bind-address={LOOPBACK}",
+        f"--cert-dir={folder / name}", "--leader-elect=false",
+    ]  # fmt: skip
+
+
+def _served(name: str, folder: Path) -> Callable[[Sequence[int]], bool]:
+    return lambda ports: answers(f"https://{LOOPBACK}:{ports[0]}/healthz", ca=folder / name / f"{name}.crt")
+
+
+def _kwok(programs: ControlPlane, folder: Path, kubeconfig: Path, exec_dir: Path) -> Command:
+    exec_dir.mkdir(parents=True, exist_ok=True)
+    configuration = folder / "kwok.yaml"
+    local_exec = {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "ClusterExec",
+        "metadata": {"name": "local"},
+        "spec": {"execs": [{"local": {"workDir": str(exec_dir)}}]},
+    }
+    configuration.write_text(f"{_STAGES.read_text()}---\n{yaml.safe_dump(local_exec)}")
+
+    def command(ports: Sequence[int]) -> list[str]:
+        return [
+            str(programs.kwok), f"--kubeconfig={kubeconfig}", f"--config={configuration}", "--manage-all-nodes=true",
+            f"--node-lease-duration-seconds={_LEASE_S}", f"--server-address={LOOPBACK}:{ports[0]}",
+            f"--node-ip={LOOPBACK}", f"--node-port={ports[0]}",
+        ]  # fmt: skip
+
+    return command
+
+
+def _kwok_ready(ports: Sequence[int]) -> bool:
+    return answers(f"http://{LOOPBACK}:{ports[0]}/healthz")
+
+
+def _kubeconfig(url: str, certificate: Path, token: str) -> str:
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "local", "cluster": {"server": url, "certificate-authority": str(certificate)}}],
+            "users": [{"name": "admin", "user": {"token": token}}],
+            "contexts": [{"name": "local", "context": {"cluster": "local", "user": "admin"}}],
+            "current-context": "local",
+        }
+    )
+
+
+def _new_key() -> str:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    ).decode()
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text)
