@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from kubernetes import config
-from kubernetes.client import ApiClient
 
 from deploy.local.build import ControlPlane, locate
 from deploy.local.process import LOOPBACK, answers, running
@@ -35,10 +34,14 @@ class Kubernetes:
     kubeconfig: Path
     pids: tuple[int, ...]
 
-    def client(self) -> ApiClient:
-        """A client of its own; whoever asks for it closes it."""
-        client: ApiClient = config.new_client_from_config(config_file=str(self.kubeconfig))
-        return client
+    @contextmanager
+    def connected(self) -> Iterator[Any]:
+        """A client of its own for the length of the block. (Any: the client's stubs are older than the client.)"""
+        api: Any = config.new_client_from_config(config_file=str(self.kubeconfig))
+        try:
+            yield api
+        finally:
+            api.close()
 
 
 @contextmanager
