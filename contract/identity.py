@@ -46,6 +46,8 @@ class NodeBefore(Message):
     """What was there before us and must be there after us (D32)."""
 
     unschedulable: bool = False
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """Values of the annotations that we overwrite, where there were any."""
 
 
 class Ownership(Message):

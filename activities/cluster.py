@@ -1,0 +1,224 @@
+"""The Kubernetes API as the acts use it: plain JSON objects, bounded in time, with errors that say what to do.
+
+Objects are the API's own JSON (``kubectl get -o json``): at a thousand nodes the typed client costs ten times more.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kubernetes import client
+from kubernetes.client import ApiException
+from temporalio.exceptions import ApplicationError
+from urllib3.exceptions import HTTPError
+
+from activities.errors import failure
+from contract.names import EVENT_SOURCE, ErrorType
+
+Json = dict[str, Any]
+
+_TIMEOUT_S: Final = (5.0, 30.0)
+"""Connect and read."""
+_MERGE: Final = "application/merge-patch+json"
+
+
+class ConflictError(Exception):
+    """The object was changed by somebody else since it was read: read it again."""
+
+
+class Cluster:
+    """One cluster. Safe to use from several threads."""
+
+    def __init__(self, api: Any) -> None:
+        # Any: the stubs of this client are older than the client.
+        self._core: Any = client.CoreV1Api(api)
+        self._apps: Any = client.AppsV1Api(api)
+        self._policy: Any = client.PolicyV1Api(api)
+        self._coordination: Any = client.CoordinationV1Api(api)
+        self.address = str(api.configuration.host)
+        self.api = api
+
+    def node(self, name: str) -> Json | None:
+        """A Node, or None."""
+        return self._get("get nodes", self._core.read_node, name)
+
+    def nodes(self) -> list[Json]:
+        """All Nodes."""
+        return self._list("list nodes", self._core.list_node)
+
+    def patch_node(self, name: str, patch: Json) -> Json:
+        """Merge-patch a Node; with ``metadata.resourceVersion`` only if it is unchanged.
+
+        Raises:
+            ConflictError: it is changed.
+            ApplicationError: ``NodeGone``, or as for every call.
+        """
+        with self._calling("patch nodes", f"node {name}"):
+            try:
+                return _read(
+                    self._core.patch_node(
+                        name, patch, _content_type=_MERGE, _request_timeout=_TIMEOUT_S, _preload_content=False
+                    )
+                )
+            except ApiException as error:
+                if error.status == 409:
+                    raise ConflictError(name) from error
+                if error.status == 404:
+                    raise failure(
+                        ErrorType.NODE_GONE, f"The Node {name} is gone: there is nothing left to repair here."
+                    ) from error
+                raise
+
+    def delete_node(self, name: str, uid: str) -> None:
+        """Delete this very Node object; another of the same name is left alone."""
+        with self._calling("delete nodes", f"node {name}"):
+            try:
+                self._core.delete_node(
+                    name, body={"preconditions": {"uid": uid}}, _request_timeout=_TIMEOUT_S, _preload_content=False
+                )
+            except ApiException as error:
+                if error.status not in (404, 409):
+                    raise
+
+    def pods_on(self, node: str) -> list[Json]:
+        """Every pod bound to a node."""
+        return self._list("list pods", self._core.list_pod_for_all_namespaces, field_selector=f"spec.nodeName={node}")
+
+    def pod(self, namespace: str, name: str) -> Json | None:
+        """A pod, or None."""
+        return self._get("get pods", self._core.read_namespaced_pod, name, namespace)
+
+    def daemon_set(self, namespace: str, name: str) -> Json | None:
+        """A DaemonSet, or None."""
+        return self._get("get daemonsets", self._apps.read_namespaced_daemon_set, name, namespace)
+
+    def disruption_budgets(self, namespace: str) -> list[Json]:
+        """The PodDisruptionBudgets of a namespace."""
+        return self._list("list poddisruptionbudgets", self._policy.list_namespaced_pod_disruption_budget, namespace)
+
+    def node_lease(self, name: str) -> Json | None:
+        """The kubelet's Lease of a node, or None."""
+        return self._get("get leases", self._coordination.read_namespaced_lease, name, "kube-node-lease")
+
+    def evict(self, pod: Json, grace_period_s: int | None) -> None:
+        """Ask for the eviction of this very pod, through the Eviction API.
+
+        Raises:
+            ApiException: the API's own answer, which the drain reads.
+        """
+        metadata = pod["metadata"]
+        options: Json = {"preconditions": {"uid": metadata["uid"]}}
+        if grace_period_s is not None:
+            options["gracePeriodSeconds"] = grace_period_s
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+            "deleteOptions": options,
+        }
+        with self._calling("create pods/eviction", f"pod {metadata['namespace']}/{metadata['name']}", raw=True):
+            self._core.create_namespaced_pod_eviction(
+                metadata["name"], metadata["namespace"], body, _request_timeout=_TIMEOUT_S, _preload_content=False
+            )
+
+    def record_event(self, node: Json, reason: str, message: str, *, key: str, warning: bool = False) -> None:
+        """An Event on a Node. The same ``key`` writes it once, however often it is tried."""
+        metadata = node["metadata"]
+        now = _now()
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{metadata['name']}.{key}"[:253], "namespace": "default"},
+            # With its UID: `kubectl describe node` finds Events by it.
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            },
+            "reason": reason,
+            "message": message[:1024],
+            "type": "Warning" if warning else "Normal",
+            "source": {"component": EVENT_SOURCE},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        with self._calling("create events", f"an event on node {metadata['name']}"):
+            try:
+                self._core.create_namespaced_event("default", body, _request_timeout=_TIMEOUT_S, _preload_content=False)
+            except ApiException as error:
+                if error.status != 409:
+                    raise
+
+    def _get(self, right: str, call: Any, name: str, *where: str) -> Json | None:
+        with self._calling(right, name):
+            try:
+                return _read(call(name, *where, _request_timeout=_TIMEOUT_S, _preload_content=False))
+            except ApiException as error:
+                if error.status == 404:
+                    return None
+                raise
+
+    def _list(self, right: str, call: Any, *where: str, **selectors: str) -> list[Json]:
+        with self._calling(right, " ".join([*where, *selectors.values()]) or "all"):
+            answer = _read(call(*where, **selectors, _request_timeout=_TIMEOUT_S, _preload_content=False))
+        items: list[Json] = answer["items"]
+        return items
+
+    @contextmanager
+    def _calling(self, right: str, what: str, *, raw: bool = False) -> Iterator[None]:
+        try:
+            yield
+        except ApiException as error:
+            if raw and error.status not in (401, 403) and error.status:
+                raise
+            if raw and error.status == 403 and "NamespaceTerminating" in str(error.body):
+                raise
+            raise self._translated(error, right, what) from error
+        except HTTPError as error:
+            raise failure(
+                ErrorType.UNREACHABLE,
+                f"The Kubernetes API at {self.address} cannot be reached ({type(error).__name__}). It is tried again; "
+                "check that it runs and that this worker may reach it.",
+            ) from error
+
+    def _translated(self, error: ApiException, right: str, what: str) -> ApplicationError:
+        if error.status in (401, 403):
+            return failure(
+                ErrorType.ACCESS_DENIED,
+                f"Kubernetes refuses `{right}` ({what}): {error.reason}. Grant it to the worker's service account and "
+                "press `resume`.",
+            )
+        return failure(
+            ErrorType.UNREACHABLE,
+            f"The Kubernetes API at {self.address} answered {error.status} {error.reason} to `{right}` ({what}). It is "
+            "tried again; if it lasts, look at the API server.",
+        )
+
+
+def retry_on_conflict(attempt: Any, tries: int = 5) -> Any:
+    """Call ``attempt`` again while somebody else was faster.
+
+    Raises:
+        ApplicationError: ``Conflict`` when that goes on; the act is retried later.
+    """
+    for _ in range(tries):
+        try:
+            return attempt()
+        except ConflictError as error:
+            last = error
+    raise failure(
+        ErrorType.CONFLICT, f"The object {last} is changed by somebody all the time. It is tried again."
+    ) from last
+
+
+def _read(response: Any) -> Json:
+    answer: Json = json.loads(response.data)
+    return answer
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,182 @@
+"""Who is meant: the machine behind a report, frozen for everything that follows."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from temporalio import activity
+
+from activities.auto_scaling import AutoScaling
+from activities.claim import annotations, labels
+from activities.cluster import Cluster, Json
+from activities.errors import failure
+from contract.acts import Identified, IdentifyNode, NodeFacts
+from contract.fault import EvidenceEnd, FaultReport
+from contract.identity import NodeIdentity
+from contract.names import (
+    HANDLED_ANNOTATION,
+    INSTANCE_TYPE_LABEL,
+    NODEGROUP_LABEL,
+    ZONE_LABEL,
+    ActivityName,
+    ErrorType,
+)
+from contract.permit import PermitAnswer, PermitKind, PermitRequest
+from contract.policy import Mode, Policy
+
+_EC2_PROVIDER_ID: Final = re.compile(r"^aws:///(?P<zone>[a-z0-9-]+)/(?P<instance>i-[0-9a-f]{8,17})$")
+"""As the AWS cloud provider writes it into ``spec.providerID``."""
+
+_FOREIGN_TAINTS: Final = {
+    "ToBeDeletedByClusterAutoscaler": "cluster-autoscaler is removing it",
+    "karpenter.sh/disrupted": "Karpenter is disrupting it",
+    "karpenter.sh/disruption": "Karpenter is disrupting it",
+    "aws-node-termination-handler/asg-lifecycle-termination": "aws-node-termination-handler is draining it",
+    "aws-node-termination-handler/spot-itn": "EC2 is taking its Spot instance back",
+}
+_FOREIGN_LABELS: Final = {
+    "karpenter.sh/nodepool": "it belongs to a Karpenter NodePool, whose NodeClaim must be replaced instead",
+    "eks.amazonaws.com/compute-type": "EKS Auto Mode manages it",
+}
+
+
+class IdentifyNodeActivity:
+    """The act ``identify_node``. Reads only, but for the permit that it asks for."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        auto_scaling: AutoScaling,
+        policy: Callable[[], Policy],
+        ask_permit: Callable[[PermitRequest], PermitAnswer],
+        cluster_name: str,
+    ) -> None:
+        self._cluster = cluster
+        self._auto_scaling = auto_scaling
+        self._policy = policy
+        self._ask_permit = ask_permit
+        self._cluster_name = cluster_name
+
+    @activity.defn(name=ActivityName.IDENTIFY_NODE, no_thread_cancel_exception=True)
+    def identify_node(self, argument: IdentifyNode) -> NodeFacts:
+        """Find the machine, or say why there is none to act on.
+
+        Raises:
+            ApplicationError: ``PolicyForbids`` for a cluster that this worker does not serve; otherwise as the APIs.
+        """
+        request = argument.request
+        if request.cluster != self._cluster_name:
+            raise failure(
+                ErrorType.POLICY_FORBIDS,
+                f"The report is about cluster {request.cluster!r}, and this worker serves {self._cluster_name!r}. Give "
+                "the detectors and the workers of a cluster the same NODEMEND_CLUSTER and a namespace of their own.",
+            )
+        policy = self._policy()
+        node = self._cluster.node(request.node)
+        if node is None:
+            return NodeFacts(
+                identified=Identified.NODE_ABSENT,
+                explanation=f"There is no Node {request.node} in {request.cluster}: nothing was done. See in AWS "
+                f"whether {request.instance_id or 'its machine'} still runs.",
+                policy_version=policy.version,
+            )
+        identity = self._identity(request.cluster, node)
+        if stale := why_stale(argument.reports, identity, annotations(node).get(HANDLED_ANNOTATION, "")):
+            return NodeFacts(identified=Identified.STALE, explanation=stale, policy_version=policy.version)
+        rules = policy.groups.get(identity.nodegroup or "") or policy.for_group(identity.group)
+        acts = argument.wants_permit and rules.mode_for(drill=request.drill) is Mode.ACT
+        return NodeFacts(
+            identified=Identified.FOUND,
+            explanation=f"Node {identity.node} is {identity.instance_id or identity.provider_id or 'no known machine'} "
+            f"({identity.instance_type or 'unknown type'}, {identity.place}).",
+            identity=identity,
+            policy=rules,
+            policy_version=policy.version,
+            permit=self._ask(argument, identity) if acts else None,
+        )
+
+    def _identity(self, cluster: str, node: Json) -> NodeIdentity:
+        provider_id = node["spec"].get("providerID", "")
+        match = _EC2_PROVIDER_ID.match(provider_id)
+        instance_id = match["instance"] if match else None
+        seen = self._auto_scaling.instance(instance_id) if instance_id else None
+        known = labels(node)
+        return NodeIdentity(
+            cluster=cluster,
+            node=node["metadata"]["name"],
+            node_uid=node["metadata"]["uid"],
+            boot_id=node["status"].get("nodeInfo", {}).get("bootID", ""),
+            provider_id=provider_id,
+            instance_id=instance_id,
+            group=seen["AutoScalingGroupName"] if seen else None,
+            nodegroup=known.get(NODEGROUP_LABEL),
+            zone=known.get(ZONE_LABEL) or (match["zone"] if match else ""),
+            instance_type=known.get(INSTANCE_TYPE_LABEL, ""),
+            devices=devices(node),
+            ready=is_ready(node),
+            foreign_owners=foreign_owners(node),
+        )
+
+    def _ask(self, argument: IdentifyNode, identity: NodeIdentity) -> PermitAnswer:
+        return self._ask_permit(
+            PermitRequest(
+                kind=PermitKind.QUARANTINE,
+                incident_id=argument.incident_id,
+                run_id=argument.run_id,
+                cluster=identity.cluster,
+                group=identity.group or "",
+                node=identity.node,
+                zone=identity.zone,
+                signature=argument.reports[0].signature,
+            )
+        )
+
+
+def why_stale(reports: tuple[FaultReport, ...], identity: NodeIdentity, handled: str) -> str:
+    """Why none of the reports is about this machine as it is now; empty when one is."""
+    reasons = [_stale(report, identity, handled) for report in reports]
+    return reasons[0] if reasons and all(reasons) else ""
+
+
+def _stale(report: FaultReport, identity: NodeIdentity, handled: str) -> str:
+    if report.instance_id and identity.instance_id and report.instance_id != identity.instance_id:
+        return (
+            f"The report is about {report.instance_id}, and Node {identity.node} is {identity.instance_id} now: "
+            "the machine it speaks of is not this one, nothing was done."
+        )
+    if report.evidence_end is EvidenceEnd.BOOT and identity.boot_id and report.boot_id != identity.boot_id:
+        return f"Node {identity.node} was rebooted since, which ends evidence of rule {report.rule}: nothing was done."
+    boot, _, seq = handled.rpartition("/")
+    if boot == report.boot_id and seq.isdigit() and report.seq <= int(seq):
+        return (
+            f"This finding (record {report.seq}) was dealt with before, and the node given back: only new findings "
+            "start something."
+        )
+    return ""
+
+
+def devices(node: Json) -> dict[str, int]:
+    """Extended resources of a node that are devices, with their capacity. Their names carry a vendor's domain."""
+    capacity: dict[str, str] = node["status"].get("capacity", {})
+    return {
+        name: int(amount)
+        for name, amount in capacity.items()
+        if "/" in name and not name.split("/")[0].endswith("kubernetes.io") and amount.isdigit()
+    }
+
+
+def is_ready(node: Json) -> bool:
+    """Whether the node's ``Ready`` condition is true."""
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in node["status"].get("conditions", [])
+    )
+
+
+def foreign_owners(node: Json) -> tuple[str, ...]:
+    """Other controllers that say they act on this node."""
+    taints = {taint["key"] for taint in node["spec"].get("taints", [])}
+    known = labels(node)
+    found = [words for key, words in _FOREIGN_TAINTS.items() if key in taints]
+    found += [words for key, words in _FOREIGN_LABELS.items() if key in known]
+    return tuple(dict.fromkeys(found))

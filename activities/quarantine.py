@@ -1,0 +1,170 @@
+"""Closing a node to new work, and giving it back exactly as it was."""
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Final
+
+from temporalio import activity
+
+from activities.claim import annotations, conditional, live_node, read_owner
+from activities.cluster import Cluster, Json, retry_on_conflict
+from activities.errors import failure
+from contract.acts import GiveBackNode, GivenBack, Quarantined, QuarantineNode
+from contract.identity import NodeBefore, Ownership
+from contract.names import (
+    DO_NOT_DISRUPT_ANNOTATION,
+    HANDLED_ANNOTATION,
+    INCIDENT_LABEL,
+    OWNER_ANNOTATION,
+    QUARANTINE_TAINT,
+    SCALE_DOWN_DISABLED_ANNOTATION,
+    SKIP_ANNOTATION,
+    ActivityName,
+    ErrorType,
+)
+
+_MARKERS: Final = {SCALE_DOWN_DISABLED_ANNOTATION: "true", DO_NOT_DISRUPT_ANNOTATION: "true"}
+"""They keep other controllers off a node that an incident works on."""
+_TAINT_VALUE_MAX: Final = 63
+
+
+class QuarantineActivity:
+    """The acts ``quarantine_node`` and ``give_back_node``."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @activity.defn(name=ActivityName.QUARANTINE_NODE, no_thread_cancel_exception=True)
+    def quarantine_node(self, argument: QuarantineNode) -> Quarantined:
+        """Claim, cordon, taint and label the node in one conditional write.
+
+        Raises:
+            ApplicationError: ``NodeGone``, ``PolicyForbids`` (opted out), ``OwnedByAnother``, ``HumanVeto``.
+        """
+        claim: Ownership = retry_on_conflict(lambda: self._close(argument))
+        node = self._cluster.node(argument.target.identity.node)
+        if node is not None:
+            self._cluster.record_event(
+                node,
+                "NodemendQuarantined",
+                f"Closed to new work: {argument.reason}. Incident {claim.incident}.",
+                key=_event_key(claim, "quarantined"),
+                warning=True,
+            )
+        return Quarantined(epoch=claim.epoch, was_unschedulable=claim.before.unschedulable, at=claim.since)
+
+    def _close(self, argument: QuarantineNode) -> Ownership:
+        target = argument.target
+        node = live_node(self._cluster, target)
+        name, closed = target.identity.node, bool(node["spec"].get("unschedulable", False))
+        if SKIP_ANNOTATION in annotations(node):
+            raise failure(
+                ErrorType.POLICY_FORBIDS,
+                f"Node {name} carries {SKIP_ANNOTATION}: Nodemend leaves it alone. Remove the annotation to change that.",
+            )
+        owner = read_owner(node)
+        if owner and owner.incident != target.fence.incident_id:
+            raise failure(
+                ErrorType.OWNED_BY_ANOTHER,
+                f"Node {name} is claimed by {owner.incident}: this incident leaves it alone.",
+            )
+        if owner and not closed:
+            raise failure(
+                ErrorType.HUMAN_VETO,
+                f"Node {name} was uncordoned by somebody: that is a veto, nothing more is done to it.",
+            )
+        if owner and owner.run == target.fence.run_id:
+            return owner
+        claim = _new_claim(argument, node, owner)
+        taint = {"key": QUARANTINE_TAINT, "value": _taint_value(argument.rule), "effect": "NoSchedule"}
+        patch = conditional(
+            node,
+            {OWNER_ANNOTATION: claim.model_dump_json(), **_MARKERS},
+            unschedulable=True,
+            # The whole list, conditional on the version that was read: a strategic merge by key alone would fold
+            # two taints of one key and different effects into one.
+            taints=[*_taints_of_others(node), taint],
+        )
+        patch["metadata"]["labels"] = {INCIDENT_LABEL: "true"}
+        self._cluster.patch_node(name, patch)
+        return claim
+
+    @activity.defn(name=ActivityName.GIVE_BACK_NODE, no_thread_cancel_exception=True)
+    def give_back_node(self, argument: GiveBackNode) -> GivenBack:
+        """Remove what is ours, restore what was before, and leave on the node what was said.
+
+        Raises:
+            ApplicationError: ``OwnedByAnother`` or ``FencedOut`` when it is no longer this run's to give.
+        """
+        given: GivenBack = retry_on_conflict(lambda: self._give_back(argument))
+        return given
+
+    def _give_back(self, argument: GiveBackNode) -> GivenBack:
+        target = argument.target
+        node = self._cluster.node(target.identity.node)
+        if node is None or node["metadata"]["uid"] != target.identity.node_uid:
+            return GivenBack(changed=False, unschedulable=False)
+        owner, closed = read_owner(node), bool(node["spec"].get("unschedulable", False))
+        if owner is None:
+            return GivenBack(changed=False, unschedulable=closed)
+        if owner.incident != target.fence.incident_id:
+            raise failure(ErrorType.OWNED_BY_ANOTHER, f"Node {target.identity.node} is claimed by {owner.incident}.")
+        if owner.run != target.fence.run_id:
+            raise failure(ErrorType.FENCED_OUT, f"A newer run ({owner.run}) holds Node {target.identity.node}.")
+        # Never more closed than now: somebody may have uncordoned what was closed before us.
+        stays_closed = owner.before.unschedulable and closed
+        patch = conditional(
+            node,
+            {
+                OWNER_ANNOTATION: None,
+                **{key: owner.before.annotations.get(key) for key in _MARKERS},
+                HANDLED_ANNOTATION: f"{target.identity.boot_id}/{argument.handled_seq}",
+            },
+            unschedulable=stays_closed or None,
+            taints=_taints_of_others(node) or None,
+        )
+        patch["metadata"]["labels"] = {INCIDENT_LABEL: None}
+        self._cluster.patch_node(target.identity.node, patch)
+        self._cluster.record_event(
+            node,
+            "NodemendGaveBack",
+            f"Given back by {argument.by}: {argument.reason} Known against it: rule {owner.rule}, since "
+            f"{owner.since:%Y-%m-%d %H:%M} UTC.",
+            key=_event_key(owner, "gave-back"),
+        )
+        return GivenBack(changed=True, unschedulable=stays_closed)
+
+
+def _new_claim(argument: QuarantineNode, node: Json, owner: Ownership | None) -> Ownership:
+    """A first claim, or one that takes over from an earlier run and keeps what was there before that."""
+    found = annotations(node)
+    before = NodeBefore(
+        unschedulable=bool(node["spec"].get("unschedulable", False)),
+        annotations={key: found[key] for key in _MARKERS if key in found},
+    )
+    return Ownership(
+        incident=argument.target.fence.incident_id,
+        run=argument.target.fence.run_id,
+        epoch=owner.epoch + 1 if owner else 1,
+        rule=argument.rule,
+        since=owner.since if owner else datetime.now(UTC),
+        before=owner.before if owner else before,
+        disrupting=owner.disrupting if owner else False,
+    )
+
+
+def _taints_of_others(node: Json) -> list[Json]:
+    """All taints but ours, and but the one that Kubernetes derives from ``unschedulable`` itself."""
+    ours = {QUARANTINE_TAINT, "node.kubernetes.io/unschedulable"}
+    return [taint for taint in node["spec"].get("taints", []) if taint["key"] not in ours]
+
+
+def _taint_value(rule: str) -> str:
+    """A rule's id as a taint value: letters, digits, dashes, dots and underscores (Kubernetes label values)."""
+    kept = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in rule)
+    return kept[:_TAINT_VALUE_MAX].strip("-_.")
+
+
+def _event_key(claim: Ownership, what: str) -> str:
+    digest = hashlib.sha256(f"{claim.incident}/{claim.run}/{what}".encode()).hexdigest()[:12]
+    return f"nodemend-{what}-{digest}"
