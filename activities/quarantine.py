@@ -60,7 +60,7 @@ class QuarantineActivity:
         if SKIP_ANNOTATION in annotations(node):
             raise failure(
                 ErrorType.POLICY_FORBIDS,
-                f"Node {name} carries {SKIP_ANNOTATION}: Nodemend leaves it alone. Remove the annotation to change that.",
+                f"Node {name} carries {SKIP_ANNOTATION}: Nodemend leaves it alone until that annotation is removed.",
             )
         owner = read_owner(node)
         if owner and owner.incident != target.fence.incident_id:
@@ -109,7 +109,8 @@ class QuarantineActivity:
             return GivenBack(changed=False, unschedulable=closed)
         if owner.incident != target.fence.incident_id:
             raise failure(ErrorType.OWNED_BY_ANOTHER, f"Node {target.identity.node} is claimed by {owner.incident}.")
-        if owner.run != target.fence.run_id:
+        # After a veto even an earlier run's marks are cleared away: nobody works on the node any more.
+        if owner.run != target.fence.run_id and closed:
             raise failure(ErrorType.FENCED_OUT, f"A newer run ({owner.run}) holds Node {target.identity.node}.")
         # Never more closed than now: somebody may have uncordoned what was closed before us.
         stays_closed = owner.before.unschedulable and closed
@@ -154,9 +155,7 @@ def _new_claim(argument: QuarantineNode, node: Json, owner: Ownership | None) ->
 
 
 def _taints_of_others(node: Json) -> list[Json]:
-    """All taints but ours, and but the one that Kubernetes derives from ``unschedulable`` itself."""
-    ours = {QUARANTINE_TAINT, "node.kubernetes.io/unschedulable"}
-    return [taint for taint in node["spec"].get("taints", []) if taint["key"] not in ours]
+    return [taint for taint in node["spec"].get("taints", []) if taint["key"] != QUARANTINE_TAINT]
 
 
 def _taint_value(rule: str) -> str:

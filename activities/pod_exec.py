@@ -1,0 +1,58 @@
+"""Running a command in a pod through the API server's exec subresource, bounded in time and output."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kubernetes import client
+from kubernetes.client import ApiException
+from kubernetes.stream import stream
+
+from activities.cluster import Cluster
+
+_OUTPUT_MAX: Final = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    ok: bool
+    output: str
+    problem: str = ""
+    """Why it is not ok, in words."""
+
+
+def run_in_pod(cluster: Cluster, namespace: str, pod: str, command: list[str], timeout_s: float) -> Answer:
+    """Run a command in a pod's first container and take its output. Never raises: what failed is in the answer."""
+    # A client of its own: `stream` replaces the transport of the client that it is given.
+    api: Any = client.ApiClient(cluster.api.configuration)
+    try:
+        answer: Any = stream(
+            client.CoreV1Api(api).connect_get_namespaced_pod_exec,
+            pod,
+            namespace,
+            command=command,
+            stdin=False,
+            stdout=True,
+            stderr=True,
+            tty=False,
+            _preload_content=False,
+            _request_timeout=timeout_s,
+        )
+        try:
+            answer.run_forever(timeout=timeout_s)
+            output, errors = answer.read_stdout(timeout=0), answer.read_stderr(timeout=0)
+            if answer.is_open():
+                return Answer(False, output[:_OUTPUT_MAX], f"no answer within {timeout_s:.0f} s")
+            code = answer.returncode
+        finally:
+            answer.close()
+    except ApiException as error:
+        return Answer(False, "", f"exec was refused: {error.reason}")
+    except Exception as error:  # websocket-client raises types of its own for each broken connection
+        return Answer(False, "", f"exec broke off: {type(error).__name__}: {error}")
+    finally:
+        api.close()
+    if code != 0:
+        return Answer(False, output[:_OUTPUT_MAX], f"ended with {code}: {errors.strip()[-300:]}")
+    return Answer(True, output[:_OUTPUT_MAX])
