@@ -185,8 +185,8 @@ def declared_command(pod: Json) -> list[str]:
         command = []
     if not command:
         raise ValueError(
-            f"{pod_name(pod)} has {CHECKPOINT_COMMAND_ANNOTATION}={value!r}: write a JSON array of strings, for example "
-            '["python", "/app/checkpoint.py"]'
+            f"{pod_name(pod)} has {CHECKPOINT_COMMAND_ANNOTATION}={value!r}: write a JSON array of strings, for "
+            'example ["python", "/app/checkpoint.py"]'
         )
     return command
 
@@ -205,7 +205,7 @@ def _verified(answer: Answer, nonce: str, newest: int) -> tuple[_Checkpoint | No
 
 
 def _read(answer: Answer) -> tuple[list[_Checkpoint], str]:
-    """Checkpoints in an answer, and what is wrong with it. Lines that are no JSON objects are a program's own output."""
+    """Checkpoints in an answer, and what is wrong with it. Other lines are the program's own output."""
     if not answer.ok:
         return [], answer.problem
     found = []

@@ -83,7 +83,7 @@ class IdentifyNodeActivity:
         identity = self._identity(request.cluster, node)
         if stale := why_stale(argument.reports, identity, annotations(node).get(HANDLED_ANNOTATION, "")):
             return NodeFacts(identified=Identified.STALE, explanation=stale, policy_version=policy.version)
-        rules = policy.groups.get(identity.nodegroup or "") or policy.for_group(identity.group)
+        rules = policy.for_node(identity.group, identity.nodegroup)
         acts = argument.wants_permit and rules.mode_for(drill=request.drill) is Mode.ACT
         return NodeFacts(
             identified=Identified.FOUND,

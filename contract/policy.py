@@ -84,9 +84,9 @@ class Policy(Document):
     groups: dict[str, GroupPolicy] = Field(default_factory=dict)
     """By Auto Scaling group name or EKS node group name; an entry replaces the default as a whole."""
 
-    def for_group(self, group: str | None) -> GroupPolicy:
-        """The policy of a group, the default where it has none."""
-        return self.groups.get(group or "", self.default)
+    def for_node(self, group: str | None, nodegroup: str | None) -> GroupPolicy:
+        """The policy of a node: of its Auto Scaling group, else of its EKS node group, else the default."""
+        return self.groups.get(group or "") or self.groups.get(nodegroup or "") or self.default
 
     @property
     def version(self) -> str:

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from typing import Any, Final
+from datetime import timedelta
+from typing import Any
 
 from temporalio import activity
 from temporalio.worker import (
@@ -14,16 +15,17 @@ from temporalio.worker import (
 
 from worker.logs import NODE
 
-_EVERY_S: Final = 3.0
-"""Well under the acts' heartbeat time-out, so that only a dead worker is silent that long."""
-
 
 class CareInterceptor(Interceptor):
     """Beats for acts, and names their node in logs."""
 
+    def __init__(self, beat: timedelta) -> None:
+        """``beat``: time between two heartbeats."""
+        self._beat_s = beat.total_seconds()
+
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Wrap an act."""
-        return _Caring(next)
+        return _Caring(next, self._beat_s)
 
 
 class _Remembering(ActivityOutboundInterceptor):
@@ -39,6 +41,10 @@ class _Remembering(ActivityOutboundInterceptor):
 
 
 class _Caring(ActivityInboundInterceptor):
+    def __init__(self, following: ActivityInboundInterceptor, beat_s: float) -> None:
+        super().__init__(following)
+        self._beat_s = beat_s
+
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
         self._outbound = _Remembering(outbound)
         super().init(self._outbound)
@@ -59,7 +65,7 @@ class _Caring(ActivityInboundInterceptor):
 
     async def _beat(self) -> None:
         while True:
-            await asyncio.sleep(_EVERY_S)
+            await asyncio.sleep(self._beat_s)
             self._outbound.heartbeat(*self._outbound.details)
 
 

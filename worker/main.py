@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 ACTS_AT_ONCE: Final = 100
 GRACE: Final = timedelta(seconds=30)
 """For acts that run when the worker is told to stop. The pod's termination grace period must be longer."""
+BEAT: Final = timedelta(seconds=2)
+"""How often acts beat: well under their heartbeat time-out, so that only a dead worker is silent that long."""
 PASSTHROUGH: Final = ("contract", "pydantic", "pydantic_core", "annotated_types")
 
 
@@ -91,7 +93,7 @@ async def _work(settings: WorkerSettings) -> None:
             with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE, thread_name_prefix="act") as executor:
                 permits = PermitActivities(client, desk)
                 budget = BudgetActivities(client, cluster, auto_scaling, policy)
-                acts = node_activities(cluster, auto_scaling, policy, desk.ask, settings.record_dir)
+                acts = node_activities(cluster, auto_scaling, policy, desk.ask, settings.record_dir, settings.cluster)
                 worker = make_worker(
                     client,
                     [*acts, permits.ask_permit, permits.return_permits, permits.deliver_grants, budget.count_cluster],
@@ -105,7 +107,11 @@ async def _work(settings: WorkerSettings) -> None:
 
 
 def make_worker(
-    client: Client, acts: Sequence[object], executor: ThreadPoolExecutor, task_queue: str = TASK_QUEUE
+    client: Client,
+    acts: Sequence[object],
+    executor: ThreadPoolExecutor,
+    task_queue: str = TASK_QUEUE,
+    beat: timedelta = BEAT,
 ) -> Worker:
     """The worker as it runs in production, over the acts that it is given."""
     return Worker(
@@ -118,9 +124,9 @@ def make_worker(
         workflow_runner=SandboxedWorkflowRunner(
             restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSTHROUGH)
         ),
-        interceptors=[CareInterceptor()],
+        interceptors=[CareInterceptor(beat)],
         # Cancelling reaches an act with the answer to a heartbeat; the default would hold heartbeats back for 8 s.
-        max_heartbeat_throttle_interval=timedelta(seconds=2),
+        max_heartbeat_throttle_interval=beat,
         # After a worker was killed, its cached incidents move on this much later.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=5),
         graceful_shutdown_timeout=GRACE,

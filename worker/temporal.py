@@ -145,7 +145,9 @@ async def register_search_attributes(client: Client) -> None:
         return
     try:
         await client.operator_service.add_search_attributes(
-            AddSearchAttributesRequest(namespace=client.namespace, search_attributes={str(name): kind for name, kind in missing.items()}),
+            AddSearchAttributesRequest(
+                namespace=client.namespace, search_attributes={str(name): kind for name, kind in missing.items()}
+            ),
             timeout=timedelta(seconds=30),
         )
     except RPCError as error:
