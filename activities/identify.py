@@ -147,9 +147,9 @@ def _stale(report: FaultReport, identity: NodeIdentity, handled: str) -> str:
     if report.evidence_end is EvidenceEnd.BOOT and identity.boot_id and report.boot_id != identity.boot_id:
         return f"Node {identity.node} was rebooted since, which ends evidence of rule {report.rule}: nothing was done."
     boot, _, seq = handled.rpartition("/")
-    if boot == report.boot_id and seq.isdigit() and report.seq <= int(seq):
+    if boot == report.boot_id and seq.isdigit() and report.newest_seq <= int(seq):
         return (
-            f"This finding (record {report.seq}) was dealt with before, and the node given back: only new findings "
+            f"This finding (record {report.newest_seq}) was dealt with before, and the node given back: only new findings "
             "start something."
         )
     return ""

@@ -49,6 +49,8 @@ class FaultReport(Message):
     """``/proc/sys/kernel/random/boot_id``."""
     seq: int = Field(ge=0)
     """Sequence number of the first record of this finding: ``/dev/kmsg`` numbers records per boot, 64 bit."""
+    last_seq: int | None = None
+    """Sequence number of the newest record of this finding; None while it is the first."""
     source: str = "kmsg"
     rule: str
     component: str
@@ -81,6 +83,11 @@ class FaultReport(Message):
     """User space wrote the record (facility is not the kernel's): today's way of testing a set-up, and forgeable."""
     detector_version: str = ""
     kernel_version: str = ""
+
+    @property
+    def newest_seq(self) -> int:
+        """The newest record of this finding."""
+        return self.seq if self.last_seq is None else self.last_seq
 
     @property
     def key(self) -> str:

@@ -82,7 +82,7 @@ class Incident:
     def handled_seq(self) -> int:
         """The last kernel record of this boot that the incident took in."""
         boot = self.identity.boot_id if self.identity else ""
-        return max((finding.seq for finding in self.findings if finding.boot_id == boot), default=0)
+        return max((finding.newest_seq for finding in self.findings if finding.boot_id == boot), default=0)
 
     def report(self) -> IncidentReport:
         """The report as of now."""

@@ -1,0 +1,107 @@
+"""Matching kernel messages against the compiled catalogue. Standard library alone."""
+
+import json
+import re
+from typing import Any, Final, NamedTuple
+
+_KEY_VALUE: Final = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,40})=([^\s\"']{1,200})")
+"""The line's own ``key=value`` pairs, e.g. ``nd-id=3``."""
+_PAIRS_MAX: Final = 24
+_TEXT_MAX: Final = 4096
+"""Longest text that is matched: no rule needs more, and patterns run in bounded time."""
+
+
+class Rule(NamedTuple):
+    """One rule, as ``detector.catalogue`` compiled it."""
+
+    id: str
+    pattern: "re.Pattern[str]"
+    component: str
+    verdict: str
+    data: str
+    evidence_end: str
+    workload_alive: bool
+    device_resource: "str | None"
+    condition_type: str
+    reason: str
+    signature: "tuple[str, ...]"
+    threshold: "int | None"
+    window_s: float
+
+
+class Match(NamedTuple):
+    """What a rule found in a message."""
+
+    rule: Rule
+    fields: "dict[str, str]"
+    reason: str
+    signature: str
+
+
+class Catalogue:
+    """The rules, in the order of their priority: the first that matches a message has it."""
+
+    def __init__(self, rules: "list[Rule]") -> None:
+        self.rules = rules
+
+    @classmethod
+    def load(cls, path: str) -> "Catalogue":
+        """Read what ``detector.catalogue`` wrote.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is not what was written.
+        """
+        with open(path, encoding="utf-8") as handle:  # noqa: PTH123 - pathlib costs memory that watch does not have
+            documents: list[dict[str, Any]] = json.load(handle)["rules"]
+        return cls([_rule(document) for document in documents])
+
+    def match(self, message: str) -> "Match | None":
+        """The first rule that knows the message."""
+        text = message[:_TEXT_MAX]
+        for rule in self.rules:
+            found = rule.pattern.search(text)
+            if found:
+                captured = {key: value for key, value in found.groupdict().items() if value}
+                fields = {**key_values(text), **captured}
+                return Match(rule, fields, _fill(rule.reason, fields), _signature(rule, fields))
+        return None
+
+
+def key_values(text: str) -> "dict[str, str]":
+    """The message's own key=value pairs, bounded."""
+    found: dict[str, str] = {}
+    for match in _KEY_VALUE.finditer(text):
+        if len(found) >= _PAIRS_MAX:
+            break
+        found.setdefault(match[1], match[2])
+    return found
+
+
+def _rule(document: "dict[str, Any]") -> Rule:
+    return Rule(
+        id=document["id"],
+        pattern=re.compile(document["pattern"]),
+        component=document["component"],
+        verdict=document["verdict"],
+        data=document["data"],
+        evidence_end=document["evidence_end"],
+        workload_alive=document["workload_alive"],
+        device_resource=document["device_resource"],
+        condition_type=document["condition_type"],
+        reason=document["reason"],
+        signature=tuple(document["signature"]),
+        threshold=document["threshold"],
+        window_s=document["window_s"],
+    )
+
+
+def _fill(template: str, fields: "dict[str, str]") -> str:
+    """A reason: letters, digits and underscores, as Kubernetes wants it (CamelCase word, here with codes)."""
+    filled = re.sub(r"\{([\w-]+)\}", lambda match: fields.get(match[1], "UNKNOWN"), template)
+    return re.sub(r"[^A-Za-z0-9_]", "_", filled)[:128]
+
+
+def _signature(rule: Rule, fields: "dict[str, str]") -> str:
+    """Rule, device and code: what de-duplication counts."""
+    return "/".join([rule.id, *(f"{key}={fields[key]}" for key in rule.signature if key in fields)])[:200]
