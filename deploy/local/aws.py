@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 import boto3
 from botocore.config import Config
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 REGION: Final = "us-west-2"
 _PATIENCE: Final = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 3})
+_NOBODY: Final = "local"
+"""Both halves of the credentials: moto takes any, and these are nobody's."""
 
 
 @dataclass(frozen=True)
@@ -27,29 +29,29 @@ class Aws:
 
     url: str
     pid: int
+    region: str = REGION
 
     def environment(self) -> dict[str, str]:
-        """What a process needs to use it as AWS. The credentials are nobody's."""
+        """What a process needs to use it as AWS."""
         return {
             "AWS_ENDPOINT_URL": self.url,
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-            "AWS_ACCESS_KEY_ID": "local",
-            "AWS_SECRET_ACCESS_KEY": "local",
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_ACCESS_KEY_ID": _NOBODY,
+            "AWS_SECRET_ACCESS_KEY": _NOBODY,
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
-    def auto_scaling(self) -> "AutoScalingClient":
-        """A client of Auto Scaling."""
-        return self._session().client("autoscaling", endpoint_url=self.url, config=_PATIENCE)
+    @overload
+    def client(self, service: Literal["autoscaling"]) -> "AutoScalingClient": ...
 
-    def ec2(self) -> "EC2Client":
-        """A client of EC2."""
-        return self._session().client("ec2", endpoint_url=self.url, config=_PATIENCE)
+    @overload
+    def client(self, service: Literal["ec2"]) -> "EC2Client": ...
 
-    @staticmethod
-    def _session() -> boto3.Session:
-        return boto3.Session(aws_access_key_id="local", aws_secret_access_key="local", region_name=REGION)  # noqa: S106
+    def client(self, service: Literal["autoscaling", "ec2"]) -> Any:
+        """A client of one service, whatever the caller's own AWS settings are. The caller closes it."""
+        session = boto3.Session(aws_access_key_id=_NOBODY, aws_secret_access_key=_NOBODY, region_name=self.region)
+        return session.client(service, endpoint_url=self.url, config=_PATIENCE)
 
 
 @contextmanager
@@ -60,9 +62,10 @@ def running_aws(state_dir: Path) -> Iterator[Aws]:
         StackError: it did not start.
     """
     environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    server = [sys.executable, "-P", "-m", "deploy.local.moto_server", "--host", LOOPBACK]
     with running(
         "moto",
-        lambda ports: [sys.executable, "-m", "moto.server", "--host", LOOPBACK, "--port", str(ports[0])],
+        lambda ports: [*server, "--port", str(ports[0])],
         ports=1,
         ready=lambda ports: answers(f"http://{LOOPBACK}:{ports[0]}/moto-api/data.json"),
         state_dir=state_dir,

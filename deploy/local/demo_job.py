@@ -7,6 +7,7 @@ Standard library alone, as a training container would run it.
 
 import argparse
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,21 +17,33 @@ STEPS_PER_CHECKPOINT = 500
 def main() -> None:
     """Run one verb."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dir", type=Path, required=True, help="folder of this job's checkpoints")
+    parser.add_argument("--job", required=True, help="whose checkpoints: namespace/name")
+    parser.add_argument("--dir", type=Path, help="state folder; else $NODEMEND_STATE_DIR, else here")
     parser.add_argument("verb", choices=["save", "list", "init"])
     parser.add_argument("argument", nargs="?", default="")
     arguments = parser.parse_args()
-    arguments.dir.mkdir(parents=True, exist_ok=True)
+    folder = folder_of(arguments.dir or Path(os.environ.get("NODEMEND_STATE_DIR", ".")), arguments.job)
     match arguments.verb:
         case "save":
-            print(json.dumps(save(arguments.dir, arguments.argument, datetime.now(UTC))))
+            print(json.dumps(save(folder, arguments.argument, datetime.now(UTC))))
         case "list":
-            for checkpoint in known(arguments.dir):
+            for checkpoint in known(folder):
                 print(json.dumps(checkpoint))
         case "init":
-            count = int(arguments.argument or 3)
-            for number in range(count):
-                save(arguments.dir, "", datetime.now(UTC) - timedelta(minutes=count - number))
+            seed(folder, int(arguments.argument or 3))
+
+
+def folder_of(state: Path, job: str) -> Path:
+    """Where a job keeps its checkpoints; it is there afterwards."""
+    folder = state / "checkpoints" / job
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def seed(folder: Path, count: int) -> None:
+    """Write checkpoints as if the job had run for ``count`` minutes."""
+    for minutes in range(count, 0, -1):
+        save(folder, "", datetime.now(UTC) - timedelta(minutes=minutes))
 
 
 def save(folder: Path, nonce: str, moment: datetime) -> dict[str, object]:
@@ -41,7 +54,7 @@ def save(folder: Path, nonce: str, moment: datetime) -> dict[str, object]:
     checkpoint: dict[str, object] = {
         "nonce": nonce,
         "step": step,
-        "uri": weights.as_uri(),
+        "uri": weights.absolute().as_uri(),
         "time": moment.isoformat(timespec="milliseconds"),
     }
     entry = folder / f"step-{step:08d}.json"

@@ -1,26 +1,28 @@
 """Plays Auto Scaling, the machines and the cloud controller: moto keeps the books, but nothing happens in it by itself.
 
-An instance marked Unhealthy is terminated and another launched in its zone; the new machine's Node registers after a
-boot delay and its devices after another; the Node of a terminated instance is removed. Suspended processes are
-respected. Moto would launch at once and in any zone, so instances are launched here and attached.
+An instance marked Unhealthy is terminated; a group that is short of its desired capacity gets a new instance, in the
+zone of the one that went; a new machine's Node registers after a boot delay, and its devices show after another; the
+Node of an ended instance is removed. Suspended processes of a group are respected.
 """
 
 import contextlib
+import itertools
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from kubernetes import client
 from kubernetes.client import ApiException
 
-from contract.names import INSTANCE_TYPE_LABEL, NODEGROUP_LABEL, STARTUP_TAINT, ZONE_LABEL
-from deploy.local.aws import REGION, Aws
+from deploy.local.aws import Aws
 from deploy.local.kubernetes import Kubernetes
+from deploy.local.machine import AMI, TRN1, Machine, MachineShape, node_of
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling.type_defs import AutoScalingGroupTypeDef
@@ -28,13 +30,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TICK_S: Final = 0.25
-_AMI: Final = "ami-12c6146b"
-"""Any id: moto does not look it up."""
+_BACK_OFF_S: Final = 5.0
+"""The longest pause after failures in a row."""
 
 
 @dataclass
 class FleetKnobs:
-    """How this cloud behaves; change them while it runs."""
+    """How this cloud behaves. Change them while it runs; all delays are in seconds."""
 
     boot_delay_s: float = 2.0
     """From launch to the Node."""
@@ -44,42 +46,12 @@ class FleetKnobs:
     """From the mark to the end of the instance."""
     node_removal_delay_s: float = 1.0
     """From the end of an instance to the removal of its Node, as a cloud controller does it."""
-    launches_fail: bool = False
-    """No capacity: nothing is launched while this holds. (Moto's desired capacity reads one less meanwhile.)"""
-    nodes_register: bool = True
+    fail_launches: bool | int = False
+    """No capacity: True while it lasts, or a number of attempts that fail (counted down here)."""
+    register_nodes: bool = True
     """Whether launched machines ever join the cluster."""
     devices_on_launch: int | None = None
-    """Devices of each kind that a launched machine shows; None for all of them."""
-
-
-@dataclass(frozen=True)
-class MachineShape:
-    """What the machines of a group are."""
-
-    instance_type: str = "trn1.32xlarge"
-    device_resource: str = "aws.amazon.com/neuron"
-    devices: int = 16
-    cpu: str = "128"
-    memory: str = "512Gi"
-    zones: tuple[str, ...] = (f"{REGION}a", f"{REGION}b")
-
-
-@dataclass
-class _Machine:
-    """One instance on its way into or out of the cluster."""
-
-    instance_id: str
-    node: str
-    zone: str
-    shape: MachineShape
-    group: str
-    launched_at: float
-    fresh: bool
-    """Launched as a replacement, so it keeps the startup taint until somebody has verified it."""
-    registered_at: float | None = None
-    whole: bool = False
-    ended_at: float | None = None
-    marked_at: float | None = None
+    """Devices that a launched machine shows; None for all of them."""
 
 
 @dataclass
@@ -90,25 +62,31 @@ class Fleet:
     aws: Aws
     knobs: FleetKnobs = field(default_factory=FleetKnobs)
     launched: list[str] = field(default_factory=list)
-    """Instance ids launched as replacements, in order."""
+    """Instance ids launched into running groups, in order."""
     terminated: list[str] = field(default_factory=list)
     """Instance ids that ended, in order."""
     error: str = ""
-    """The last thing that went wrong; it is tried again."""
+    """What went wrong in the last turn of the loop; empty when nothing did. It is tried again."""
 
     def __post_init__(self) -> None:
-        self._groups: dict[str, MachineShape] = {}
-        self._owed: dict[str, list[str]] = {}
-        self._machines: dict[str, _Machine] = {}
+        self._shapes: dict[str, MachineShape] = {}
+        self._vacated: dict[str, list[str]] = {}
+        self._machines: dict[str, Machine] = {}
+        self._subnets: dict[str, tuple[str, Iterator[IPv4Address]]] = {}
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
-        self._connection = self.kubernetes.connected()
-        self._core: Any = client.CoreV1Api(self._connection.__enter__())
-        self._auto_scaling = self.aws.auto_scaling()
-        self._ec2 = self.aws.ec2()
+        self._open = ExitStack()
 
     def __enter__(self) -> "Fleet":
+        api = self._open.enter_context(self.kubernetes.connected())
+        self._core: Any = client.CoreV1Api(api)
+        self._auto_scaling = self._open.enter_context(contextlib.closing(self.aws.client("autoscaling")))
+        self._ec2 = self._open.enter_context(contextlib.closing(self.aws.client("ec2")))
+        for subnet in self._ec2.describe_subnets()["Subnets"]:
+            # AWS keeps the first four addresses of a subnet.
+            addresses = itertools.islice(IPv4Network(subnet["CidrBlock"]).hosts(), 3, None)
+            self._subnets[subnet["AvailabilityZone"]] = (subnet["SubnetId"], addresses)
         self._thread.start()
         return self
 
@@ -117,70 +95,87 @@ class Fleet:
     ) -> None:
         self._stop.set()
         self._thread.join()
-        self._connection.__exit__(None, None, None)
+        self._open.close()
 
-    def create_group(self, name: str, size: int, shape: MachineShape = MachineShape()) -> list[str]:
+    def create_group(self, name: str, size: int, shape: MachineShape = TRN1) -> list[str]:
         """An Auto Scaling group with machines that are in the cluster already. Returns their node names."""
         with self._lock:
-            configuration = f"{name}-template"
             self._ec2.create_launch_template(
-                LaunchTemplateName=configuration,
-                LaunchTemplateData={"ImageId": _AMI, "InstanceType": shape.instance_type},  # type: ignore[typeddict-item]
+                LaunchTemplateName=_template(name),
+                LaunchTemplateData={"ImageId": AMI, "InstanceType": shape.instance_type},  # type: ignore[typeddict-item]
             )
             self._auto_scaling.create_auto_scaling_group(
                 AutoScalingGroupName=name,
-                LaunchTemplate={"LaunchTemplateName": configuration},
+                LaunchTemplate={"LaunchTemplateName": _template(name)},
                 MinSize=0,
-                MaxSize=size * 2,
-                DesiredCapacity=0,
-                AvailabilityZones=list(shape.zones),
+                MaxSize=size * 2 + 2,
+                DesiredCapacity=size,
+                VPCZoneIdentifier=",".join(self._subnets[zone][0] for zone in shape.zones),
             )
-            self._groups[name] = shape
-            self._owed[name] = []
-            nodes = []
-            for number in range(size):
-                machine = self._launch(name, shape.zones[number % len(shape.zones)], fresh=False)
+            self._shapes[name] = shape
+            self._vacated[name] = []
+            machines = [
+                self._launch(name, shape.zones[number % len(shape.zones)], fresh=False) for number in range(size)
+            ]
+            for machine in machines:
                 self._register(machine)
-                self._give_devices(machine, shape.devices)
-                nodes.append(machine.node)
-            return nodes
+                self._show_devices(machine, shape.devices)
+            return [machine.node for machine in machines]
 
     def remove_group(self, name: str) -> None:
-        """Forget a group and remove its machines and Nodes."""
+        """Remove a group with its machines and their Nodes, at once."""
         with self._lock:
-            self._groups.pop(name, None)
-            self._owed.pop(name, None)
+            self._shapes.pop(name, None)
+            self._vacated.pop(name, None)
             machines = [machine for machine in self._machines.values() if machine.group == name]
             self._auto_scaling.delete_auto_scaling_group(AutoScalingGroupName=name, ForceDelete=True)
-            self._ec2.delete_launch_template(LaunchTemplateName=f"{name}-template")
+            self._ec2.delete_launch_template(LaunchTemplateName=_template(name))
+            if running := [machine.instance_id for machine in machines if machine.ended_at is None]:
+                self._ec2.terminate_instances(InstanceIds=running)
             for machine in machines:
                 self._remove_node(machine)
                 del self._machines[machine.instance_id]
 
     def _run(self) -> None:
-        while not self._stop.wait(_TICK_S):
-            try:
-                with self._lock:
-                    self._tick()
-            except Exception as error:
-                # Whatever it was, the cloud goes on; a test reads the reason here.
-                self.error = f"{type(error).__name__}: {error}"
-                _log.warning("fleet: %s", self.error)
+        failures = 0
+        while not self._stop.wait(min(_TICK_S * 2**failures, _BACK_OFF_S)):
+            with self._lock:
+                errors = self._tick()
+            # Whatever went wrong, the cloud goes on; a test reads the reason here.
+            self.error = "; ".join(errors)
+            failures = min(failures + 1, 10) if errors else 0
+            for error in errors:
+                _log.warning("fleet: %s", error)
 
-    def _tick(self) -> None:
-        if not self._groups:
-            return
+    def _tick(self) -> list[str]:
+        errors: list[str] = []
+
+        @contextlib.contextmanager
+        def noted(what: str) -> Iterator[None]:
+            try:
+                yield
+            except Exception as error:
+                errors.append(f"{what}: {type(error).__name__}: {error}")
+
         now = time.monotonic()
-        answer = self._auto_scaling.describe_auto_scaling_groups(AutoScalingGroupNames=list(self._groups))
-        for group in answer["AutoScalingGroups"]:
-            self._play_group(group, now)
+        if self._shapes:
+            with noted("Auto Scaling"):
+                answer = self._auto_scaling.describe_auto_scaling_groups(AutoScalingGroupNames=list(self._shapes))
+                for group in answer["AutoScalingGroups"]:
+                    with noted(group["AutoScalingGroupName"]):
+                        self._play_group(group, now)
         for machine in list(self._machines.values()):
-            self._play_machine(machine, now)
+            with noted(machine.node):
+                self._play_machine(machine, now)
+        return errors
 
     def _play_group(self, group: "AutoScalingGroupTypeDef", now: float) -> None:
         name = group["AutoScalingGroupName"]
-        suspended = {process["ProcessName"] for process in group.get("SuspendedProcesses", [])}
-        for instance in group.get("Instances", []):
+        suspended = {process["ProcessName"] for process in group["SuspendedProcesses"]}
+        listed = {instance["InstanceId"]: instance for instance in group["Instances"]}
+        self._notice_ended(name, set(listed), now)
+        at_work = [i for i in listed.values() if i["LifecycleState"] == "InService"]
+        for instance in list(at_work):
             machine = self._machines.get(instance["InstanceId"])
             if machine is None or instance["HealthStatus"] != "Unhealthy":
                 continue
@@ -188,43 +183,83 @@ class Fleet:
             due = now - machine.marked_at >= self.knobs.terminate_delay_s
             if due and not suspended & {"ReplaceUnhealthy", "Terminate"}:
                 self._terminate(machine, now)
-                self._owed[name].append(machine.zone)
-        if "Launch" not in suspended and not self.knobs.launches_fail:
-            while self._owed[name]:
-                self.launched.append(self._launch(name, self._owed[name][0], fresh=True).instance_id)
-                self._owed[name].pop(0)
+                at_work.remove(instance)
+        missing = group["DesiredCapacity"] - len(at_work)
+        if "Launch" not in suspended:
+            for _ in range(missing):
+                if self._refuses_launch():
+                    break
+                vacated = self._vacated[name]
+                machine = self._launch(name, vacated[0] if vacated else self._emptiest_zone(name), fresh=True)
+                self.launched.append(machine.instance_id)
+                del vacated[:1]
+        if "Terminate" not in suspended and missing < 0:
+            unprotected = [i["InstanceId"] for i in at_work if not i["ProtectedFromScaleIn"]]
+            for instance_id in unprotected[:-missing]:
+                self._terminate(self._machines[instance_id], now)
+                self._vacated[name].clear()
 
-    def _play_machine(self, machine: _Machine, now: float) -> None:
+    def _notice_ended(self, group: str, listed: set[str], now: float) -> None:
+        """See what somebody else terminated, through EC2 or through Auto Scaling. A detached machine runs on."""
+        for machine in self._machines.values():
+            if machine.group == group and machine.ended_at is None and machine.instance_id not in listed:
+                answer = self._ec2.describe_instances(InstanceIds=[machine.instance_id])
+                state = answer["Reservations"][0]["Instances"][0]["State"]["Name"]
+                if state in ("shutting-down", "terminated"):
+                    self._note_end(machine, now)
+
+    def _play_machine(self, machine: Machine, now: float) -> None:
         if machine.ended_at is not None:
             if now - machine.ended_at >= self.knobs.node_removal_delay_s:
                 self._remove_node(machine)
                 del self._machines[machine.instance_id]
         elif machine.registered_at is None:
-            if self.knobs.nodes_register and now - machine.launched_at >= self.knobs.boot_delay_s:
+            if self.knobs.register_nodes and now - machine.launched_at >= self.knobs.boot_delay_s:
                 self._register(machine)
-        elif not machine.whole and now - machine.registered_at >= self.knobs.device_delay_s:
+        elif not machine.devices_shown and now - machine.registered_at >= self.knobs.device_delay_s:
             wanted = self.knobs.devices_on_launch
-            self._give_devices(machine, machine.shape.devices if wanted is None else wanted)
+            self._show_devices(machine, machine.shape.devices if wanted is None else wanted)
 
-    def _terminate(self, machine: _Machine, now: float) -> None:
+    def _refuses_launch(self) -> bool:
+        failing = self.knobs.fail_launches
+        if not isinstance(failing, bool) and failing > 0:
+            self.knobs.fail_launches = failing - 1
+        return bool(failing)
+
+    def _emptiest_zone(self, group: str) -> str:
+        used = [m.zone for m in self._machines.values() if m.group == group and m.ended_at is None]
+        return min(self._shapes[group].zones, key=used.count)
+
+    def _terminate(self, machine: Machine, now: float) -> None:
         self._auto_scaling.terminate_instance_in_auto_scaling_group(
-            InstanceId=machine.instance_id, ShouldDecrementDesiredCapacity=True
+            InstanceId=machine.instance_id, ShouldDecrementDesiredCapacity=False
         )
+        self._note_end(machine, now)
+
+    def _note_end(self, machine: Machine, now: float) -> None:
         machine.ended_at = now
         self.terminated.append(machine.instance_id)
+        self._vacated[machine.group].append(machine.zone)
 
-    def _launch(self, group: str, zone: str, *, fresh: bool) -> _Machine:
-        shape = self._groups[group]
+    def _launch(self, group: str, zone: str, *, fresh: bool) -> Machine:
+        shape = self._shapes[group]
+        subnet, addresses = self._subnets[zone]
         (instance,) = self._ec2.run_instances(
-            ImageId=_AMI,
+            ImageId=AMI,
             InstanceType=shape.instance_type,  # type: ignore[arg-type]
             MinCount=1,
             MaxCount=1,
-            Placement={"AvailabilityZone": zone},
+            SubnetId=subnet,
+            # Moto gives a freed address, and with it the node name, to the very next launch; EC2 takes its time.
+            PrivateIpAddress=str(next(addresses)),
         )["Instances"]
         instance_id = instance["InstanceId"]
-        self._auto_scaling.attach_instances(AutoScalingGroupName=group, InstanceIds=[instance_id])
-        machine = _Machine(
+        try:
+            self._auto_scaling.attach_instances(AutoScalingGroupName=group, InstanceIds=[instance_id])
+        except BaseException:
+            self._ec2.terminate_instances(InstanceIds=[instance_id])
+            raise
+        machine = Machine(
             instance_id=instance_id,
             node=instance["PrivateDnsName"],
             zone=zone,
@@ -236,66 +271,45 @@ class Fleet:
         self._machines[instance_id] = machine
         return machine
 
-    def _register(self, machine: _Machine) -> None:
-        capacity = {"cpu": machine.shape.cpu, "memory": machine.shape.memory, "pods": "250"}
-        taints = [{"key": STARTUP_TAINT, "value": "unverified", "effect": "NoSchedule"}] if machine.fresh else []
-        body: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {
-                "name": machine.node,
-                "labels": {
-                    "kubernetes.io/hostname": machine.node,
-                    "kubernetes.io/os": "linux",
-                    "kubernetes.io/arch": "amd64",
-                    INSTANCE_TYPE_LABEL: machine.shape.instance_type,
-                    ZONE_LABEL: machine.zone,
-                    "topology.kubernetes.io/region": REGION,
-                    NODEGROUP_LABEL: machine.group,
-                    "eks.amazonaws.com/nodegroup-image": _AMI,
-                },
-            },
-            "spec": {"providerID": f"aws:///{machine.zone}/{machine.instance_id}", "taints": taints},
-            "status": {
-                "capacity": capacity,
-                "allocatable": capacity,
-                "nodeInfo": {
-                    "architecture": "amd64",
-                    "bootID": str(uuid.uuid4()),
-                    "containerRuntimeVersion": "containerd://2.1.4",
-                    "kernelVersion": "6.12.58-85.118.amzn2023.x86_64",
-                    "kubeProxyVersion": "",
-                    "kubeletVersion": "v1.36.3-eks",
-                    "machineID": machine.instance_id.replace("i-", "ec2"),
-                    "operatingSystem": "linux",
-                    "osImage": "Amazon Linux 2023",
-                    "systemUUID": machine.instance_id.replace("i-", "ec2"),
-                },
-            },
-        }
-        with _tolerating(409):
-            self._core.create_node(body)
+    def _register(self, machine: Machine) -> None:
+        try:
+            node = self._core.create_node(node_of(machine))
+        except ApiException as error:
+            if error.status != 409:
+                raise
+            node = self._core.read_node(machine.node)
+            if node.spec.provider_id != machine.provider_id:
+                # The Node of an earlier machine of that name: it is tried again until that is removed.
+                return
+        machine.node_uid = node.metadata.uid
         machine.registered_at = time.monotonic()
 
-    def _give_devices(self, machine: _Machine, count: int) -> None:
+    def _show_devices(self, machine: Machine, count: int) -> None:
         amount = {machine.shape.device_resource: str(count)}
-        with _tolerating(404):
+        with _absence_is_fine():
             self._core.patch_node_status(
                 machine.node,
                 {"status": {"capacity": amount, "allocatable": amount}},
                 _content_type="application/merge-patch+json",
             )
-        machine.whole = True
+        machine.devices_shown = True
 
-    def _remove_node(self, machine: _Machine) -> None:
-        with _tolerating(404):
-            self._core.delete_node(machine.node)
+    def _remove_node(self, machine: Machine) -> None:
+        if machine.node_uid:
+            with _absence_is_fine():
+                # By UID: the name may be another machine's by now.
+                self._core.delete_node(machine.node, body={"preconditions": {"uid": machine.node_uid}})
+
+
+def _template(group: str) -> str:
+    return f"{group}-template"
 
 
 @contextlib.contextmanager
-def _tolerating(status: int) -> Iterator[None]:
+def _absence_is_fine() -> Iterator[None]:
     try:
         yield
     except ApiException as error:
-        if error.status != status:
+        # 409: the UID precondition, so ours is gone and another has its name.
+        if error.status not in (404, 409):
             raise

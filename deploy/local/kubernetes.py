@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 from cryptography.hazmat.primitives import serialization
@@ -20,8 +20,13 @@ from kubernetes import config
 from deploy.local.build import ControlPlane, locate
 from deploy.local.process import LOOPBACK, answers, running
 
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
 _REMEDY: Final = "Free memory or disk space on this machine, then start the stack again."
 _STAGES: Final = Path(__file__).with_name("kwok.yaml")
+STATE_DIR_VARIABLE: Final = "NODEMEND_STATE_DIR"
+"""Names, to commands that ``exec`` runs, the folder in which pods keep what outlives them."""
 _LEASE_S: Final = 40
 """kubelet's default; the node lifecycle controller calls a node Unknown after 40 s of silence."""
 
@@ -34,10 +39,14 @@ class Kubernetes:
     kubeconfig: Path
     pids: tuple[int, ...]
 
+    def client(self) -> "ApiClient":
+        """An administrator's client, which the caller closes. Where a block is enough, ``connected`` does it."""
+        return config.new_client_from_config(config_file=str(self.kubeconfig))
+
     @contextmanager
     def connected(self) -> Iterator[Any]:
-        """A client of its own for the length of the block. (Any: the client's stubs are older than the client.)"""
-        api: Any = config.new_client_from_config(config_file=str(self.kubeconfig))
+        """A client for the length of the block. (Any: the stubs know none of the methods that close it.)"""
+        api: Any = self.client()
         try:
             yield api
         finally:
@@ -50,7 +59,7 @@ def running_kubernetes(state_dir: Path, exec_dir: Path) -> Iterator[Kubernetes]:
 
     Args:
         state_dir: everything it writes.
-        exec_dir: working directory of commands that ``exec`` runs.
+        exec_dir: working directory of commands that ``exec`` runs, and the value of ``NODEMEND_STATE_DIR`` there.
 
     Raises:
         StackError: it is not built, or a part did not start.
@@ -172,11 +181,12 @@ def _served(name: str, folder: Path) -> Callable[[Sequence[int]], bool]:
 def _kwok(programs: ControlPlane, folder: Path, kubeconfig: Path, exec_dir: Path) -> Command:
     exec_dir.mkdir(parents=True, exist_ok=True)
     configuration = folder / "kwok.yaml"
+    state = {"name": STATE_DIR_VARIABLE, "value": str(exec_dir)}
     local_exec = {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",
         "kind": "ClusterExec",
         "metadata": {"name": "local"},
-        "spec": {"execs": [{"local": {"workDir": str(exec_dir)}}]},
+        "spec": {"execs": [{"local": {"workDir": str(exec_dir), "envs": [state]}}]},
     }
     configuration.write_text(f"{_STAGES.read_text()}---\n{yaml.safe_dump(local_exec)}")
 

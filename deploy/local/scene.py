@@ -1,27 +1,46 @@
-"""A cluster with work on it: the demo's, and pieces for tests.
+"""A cluster with work on it: the demo's, and the pieces that tests make theirs of.
 
-Everything is made through the real API server, so pods land where the real scheduler puts them.
+Everything goes through the real API server, so pods land where the real scheduler puts them. Work names the node
+group it runs on, so that what one test does to its nodes never moves another's pods.
 """
 
-import json
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kubernetes import client
 
-from contract.names import CHECKPOINT_ANNOTATION, CHECKPOINT_COMMAND_ANNOTATION
-from deploy.local import demo_job
+from contract.names import NODEGROUP_LABEL
 from deploy.local.errors import StackError
+from deploy.local.machine import TRN1, MachineShape
 from deploy.local.stack import Stack
+from deploy.local.work import (
+    NAMESPACE,
+    create_daemonset,
+    create_feature_job,
+    create_training_job,
+    create_web,
+    running_pods,
+)
+
+if TYPE_CHECKING:
+    from mypy_boto3_autoscaling.type_defs import InstanceTypeDef
 
 GROUP: Final = "trn1-training"
-NAMESPACE: Final = "default"
-_IMAGE: Final = "local/never-pulled:1"
+PATIENCE_S: Final = 30.0
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """A group whose nodes are Ready, as it was when it was made."""
+
+    name: str
+    nodes: tuple[str, ...]
+    """Names of its nodes."""
+    instance_ids: tuple[str, ...]
+    """Of the same nodes, in the same order."""
 
 
 @dataclass(frozen=True)
@@ -31,160 +50,101 @@ class DemoScene:
     group: str
     node: str
     instance_id: str
+    zone: str
+    namespace: str
     training_job: str
+    training_pod: str
+    """The rank on the target node."""
     feature_job: str
+    feature_pods: tuple[str, ...]
+    """Those on the target node."""
     web: str
+    web_pods: tuple[str, ...]
+    """Those on the target node."""
+    daemonset: str
 
 
-def create_demo_scene(stack: Stack, *, patience_s: float = 60.0) -> DemoScene:
-    """Six Trainium-shaped nodes, two jobs, a web service with a budget and a DaemonSet, all running.
+def create_node_group(stack: Stack, name: str = "trn1-a", size: int = 6, *, shape: MachineShape = TRN1) -> NodeGroup:
+    """An Auto Scaling group and its nodes, Ready and with their devices.
 
     Raises:
-        StackError: the pods did not all run in time.
+        StackError: they were not all Ready in time.
     """
-    stack.fleet.create_group(GROUP, 6)
+    names = stack.fleet.create_group(name, size, shape)
+    wait_for(lambda: sum(map(is_ready, nodes(stack, name))) == size, f"{size} Ready nodes of {name}")
+    by_name = {node.metadata.name: node.spec.provider_id.rpartition("/")[2] for node in nodes(stack, name)}
+    return NodeGroup(name, tuple(names), tuple(by_name[node] for node in names))
+
+
+def create_demo_scene(stack: Stack) -> DemoScene:
+    """Six Trainium-shaped nodes, two jobs, a web service with a budget and a DaemonSet, all running.
+
+    One node, the target, hosts a training rank, all of the feature job, a web pod and a DaemonSet pod; two nodes have
+    room for the rank that has to go.
+
+    Raises:
+        StackError: something did not run in time.
+    """
+    create_node_group(stack, GROUP, 6)
+    create_daemonset(stack, "node-agent", group=GROUP)
+    create_training_job(stack, "train-llm", ranks=4, group=GROUP)
+    wait_for(lambda: len(running_pods(stack, "train-llm")) == 4, "the pods of train-llm")
+    training_pod = min(running_pods(stack, "train-llm"), key=lambda pod: str(pod.metadata.name))
+    target: str = training_pod.spec.node_name
+    others = [node.metadata.name for node in nodes(stack, GROUP) if node.metadata.name != target]
+    # The scheduler decides where pods go. Closing the others for a moment leaves it no choice, and leaves no trace in
+    # the pods, which may go anywhere when they are evicted.
+    with _cordoned(stack, others):
+        create_feature_job(stack, "feature-prep", ranks=2, group=GROUP)
+        create_web(stack, "web", replicas=1, group=GROUP)
+        wait_for(lambda: len(running_pods(stack, "feature-prep")) == 2, "the pods of feature-prep")
+        wait_for(lambda: len(running_pods(stack, "web")) == 1, "the first pod of web")
+    _scale_web(stack, "web", 3)
+    wait_for(lambda: len(running_pods(stack, "web")) == 3, "the pods of web")
+    wait_for(lambda: len(running_pods(stack, "node-agent")) == 6, "the pods of node-agent")
+
+    def on_target(app: str) -> tuple[str, ...]:
+        return tuple(pod.metadata.name for pod in running_pods(stack, app) if pod.spec.node_name == target)
+
+    (node,) = (node for node in nodes(stack, GROUP) if node.metadata.name == target)
+    _, _, _, zone, instance_id = node.spec.provider_id.split("/")
+    return DemoScene(
+        group=GROUP,
+        node=target,
+        instance_id=instance_id,
+        zone=zone,
+        namespace=NAMESPACE,
+        training_job="train-llm",
+        training_pod=training_pod.metadata.name,
+        feature_job="feature-prep",
+        feature_pods=on_target("feature-prep"),
+        web="web",
+        web_pods=on_target("web"),
+        daemonset="node-agent",
+    )
+
+
+def nodes(stack: Stack, group: str | None = None) -> list[Any]:
+    """The Node objects of a group, or of all, by name."""
     with stack.kubernetes.connected() as api:
         core: Any = client.CoreV1Api(api)
-        wait_for(lambda: _ready_nodes(core) >= 6, patience_s, "six Ready nodes")
-        create_daemonset(api, "node-agent")
-        create_job(api, stack, "train-llm", ranks=4, device_resource="aws.amazon.com/neuron", devices=16)
-        wait_for(lambda: running_pods(core, "train-llm") == 4, patience_s, "the pods of train-llm")
-        node = _node_of(core, "train-llm")
-        create_job(api, stack, "feature-prep", ranks=2, prefer_node=node)
-        create_web(api, "web", replicas=3, prefer_node=node)
-        wait_for(lambda: running_pods(core, "feature-prep") == 2, patience_s, "the pods of feature-prep")
-        wait_for(lambda: running_pods(core, "web") == 3, patience_s, "the pods of web")
-        wait_for(lambda: running_pods(core, "node-agent") == 6, patience_s, "the pods of node-agent")
-        provider_id = core.read_node(node).spec.provider_id
-    return DemoScene(GROUP, node, provider_id.rpartition("/")[2], "train-llm", "feature-prep", "web")
+        items = core.list_node(label_selector=f"{NODEGROUP_LABEL}={group}" if group else None).items
+    return sorted(items, key=lambda node: str(node.metadata.name))
 
 
-def create_job(
-    api: Any,
-    stack: Stack,
-    name: str,
-    *,
-    ranks: int,
-    namespace: str = NAMESPACE,
-    device_resource: str | None = None,
-    devices: int = 0,
-    prefer_node: str | None = None,
-    checkpoints: int = 3,
-) -> None:
-    """A Job that never ends and declares a checkpoint, with some checkpoints from before."""
-    folder = stack.exec_dir / "checkpoints" / namespace / name
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, str(Path(demo_job.__file__)), "--dir", str(folder)]
-    for number in range(checkpoints):
-        moment = datetime.now(UTC) - timedelta(minutes=checkpoints - number)
-        demo_job.save(folder, "", moment)
-    annotations = {CHECKPOINT_ANNOTATION: "exec", CHECKPOINT_COMMAND_ANNOTATION: json.dumps(command)}
-    limits = {device_resource: str(devices)} if device_resource else {}
-    batch: Any = client.BatchV1Api(api)
-    batch.create_namespaced_job(
-        namespace,
-        {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": name},
-            "spec": {
-                "parallelism": ranks,
-                "completions": ranks,
-                "completionMode": "Indexed",
-                "backoffLimit": 6,
-                # An eviction is no failure of the job: it must not burn its retries.
-                "podFailurePolicy": {
-                    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
-                },
-                "template": pod_template(name, annotations, limits, prefer_node, restart="Never"),
-            },
-        },
-    )
+def instances(stack: Stack, group: str) -> "list[InstanceTypeDef]":
+    """The instances of a group as Auto Scaling lists them."""
+    with closing(stack.aws.client("autoscaling")) as auto_scaling:
+        groups = auto_scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]
+    return groups[0]["Instances"] if groups else []
 
 
-def create_web(
-    api: Any, name: str, *, replicas: int, namespace: str = NAMESPACE, prefer_node: str | None = None
-) -> None:
-    """A Deployment of which at most one pod may be missing."""
-    apps: Any = client.AppsV1Api(api)
-    policy: Any = client.PolicyV1Api(api)
-    selector = {"matchLabels": {"app": name}}
-    apps.create_namespaced_deployment(
-        namespace,
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": name},
-            "spec": {
-                "replicas": replicas,
-                "selector": selector,
-                "template": pod_template(name, {}, {}, prefer_node, restart="Always"),
-            },
-        },
-    )
-    policy.create_namespaced_pod_disruption_budget(
-        namespace,
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": name},
-            "spec": {"minAvailable": replicas - 1, "selector": selector},
-        },
-    )
+def is_ready(node: Any) -> bool:
+    """Whether a Node's Ready condition is True."""
+    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
 
 
-def create_daemonset(api: Any, name: str, *, namespace: str = NAMESPACE) -> None:
-    """One pod on every node, whatever its taints."""
-    apps: Any = client.AppsV1Api(api)
-    template = pod_template(name, {}, {}, None, restart="Always")
-    template["spec"]["tolerations"] = [{"operator": "Exists"}]
-    apps.create_namespaced_daemon_set(
-        namespace,
-        {
-            "apiVersion": "apps/v1",
-            "kind": "DaemonSet",
-            "metadata": {"name": name},
-            "spec": {"selector": {"matchLabels": {"app": name}}, "template": template},
-        },
-    )
-
-
-def pod_template(
-    app: str, annotations: dict[str, str], limits: dict[str, str], prefer_node: str | None, *, restart: str
-) -> dict[str, Any]:
-    """A pod template with one container that is never pulled: KWOK runs no containers."""
-    preference = {
-        "nodeAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [
-                {
-                    "weight": 100,
-                    "preference": {
-                        "matchExpressions": [
-                            {"key": "kubernetes.io/hostname", "operator": "In", "values": [prefer_node]}
-                        ]
-                    },
-                }
-            ]
-        }
-    }
-    return {
-        "metadata": {"labels": {"app": app}, "annotations": annotations},
-        "spec": {
-            "restartPolicy": restart,
-            "terminationGracePeriodSeconds": 5,
-            **({"affinity": preference} if prefer_node else {}),
-            "containers": [{"name": "main", "image": _IMAGE, "resources": {"limits": limits}}],
-        },
-    }
-
-
-def running_pods(core: Any, app: str, namespace: str = NAMESPACE) -> int:
-    """How many pods of an app run and are not on their way out."""
-    pods = core.list_namespaced_pod(namespace, label_selector=f"app={app}").items
-    return sum(pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None for pod in pods)
-
-
-def wait_for(done: Callable[[], bool], patience_s: float, what: str) -> None:
+def wait_for(done: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
     """Look until it is so.
 
     Raises:
@@ -193,18 +153,29 @@ def wait_for(done: Callable[[], bool], patience_s: float, what: str) -> None:
     until = time.monotonic() + patience_s
     while not done():
         if time.monotonic() > until:
-            raise StackError(f"{what} did not come within {patience_s:.0f} s.", "Look into the stack's logs.")
+            raise StackError(
+                f"Waited {patience_s:.0f} s in vain for {what}.",
+                "See `logs/` in the stack's folder: kube-scheduler and kwok say what they did.",
+            )
         time.sleep(0.1)
 
 
-def _ready_nodes(core: Any) -> int:
-    nodes = core.list_node().items
-    return sum(
-        any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions or [])
-        for node in nodes
-    )
+@contextmanager
+def _cordoned(stack: Stack, names: Sequence[str]) -> Iterator[None]:
+    with stack.kubernetes.connected() as api:
+        core: Any = client.CoreV1Api(api)
+        try:
+            for name in names:
+                core.patch_node(name, {"spec": {"unschedulable": True}})
+            yield
+        finally:
+            for name in names:
+                core.patch_node(name, {"spec": {"unschedulable": None}})
 
 
-def _node_of(core: Any, app: str) -> str:
-    pods = core.list_namespaced_pod(NAMESPACE, label_selector=f"app={app}").items
-    return str(sorted(pod.spec.node_name for pod in pods)[0])
+def _scale_web(stack: Stack, name: str, replicas: int) -> None:
+    with stack.kubernetes.connected() as api:
+        apps: Any = client.AppsV1Api(api)
+        policy: Any = client.PolicyV1Api(api)
+        apps.patch_namespaced_deployment(name, NAMESPACE, {"spec": {"replicas": replicas}})
+        policy.patch_namespaced_pod_disruption_budget(name, NAMESPACE, {"spec": {"minAvailable": replicas - 1}})
