@@ -1,4 +1,4 @@
-"""``/healthz`` that tells the truth: whether *the server* has seen this process poll lately, not that a port answers."""
+"""``/healthz`` that tells the truth: whether *the server* saw this process poll lately, not that a port answers."""
 
 import asyncio
 import json

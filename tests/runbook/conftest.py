@@ -4,6 +4,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -43,5 +44,5 @@ def world() -> World:
 async def play(temporal: Client, world: World) -> AsyncIterator[Play]:
     queue = f"runbook-{uuid.uuid4().hex[:8]}"
     with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE) as executor:
-        async with make_worker(temporal, world.activities(), executor, queue):
+        async with make_worker(temporal, world.activities(), executor, queue, beat=timedelta(seconds=0.1)):
             yield Play(temporal, queue, world)

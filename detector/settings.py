@@ -1,0 +1,42 @@
+"""Settings of the detector, all from the environment. Temporal's own (``TEMPORAL_*``) are read by the SDK."""
+
+import socket
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AliasChoices, Field, StringConstraints, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class DetectorSettings(BaseSettings):
+    """``NODEMEND_*`` and ``NODE_NAME`` of ``nodemend detect``."""
+
+    model_config = SettingsConfigDict(env_prefix="NODEMEND_", extra="ignore", frozen=True, populate_by_name=True)
+
+    cluster: Annotated[str, StringConstraints(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")] = Field(
+        description="Name of the cluster: part of every incident id. The workers must use the same."
+    )
+    node: str = Field(
+        default_factory=socket.gethostname,
+        validation_alias=AliasChoices("NODE_NAME", "node"),
+        description="Name of the Node object that this detector runs on (downward API: spec.nodeName).",
+    )
+    kmsg: Path = Field(default=Path("/dev/kmsg"), description="The kernel log, or a file in its format.")
+    spool_dir: Path = Field(default=Path("/var/lib/nodemend"), description="Folder on the host for spool and cursor.")
+    rules_dir: Path | None = Field(default=None, description="Folder with more rules (*.yaml); they come first.")
+    detector_address: str = Field(
+        default="127.0.0.1:20257", description="host:port of /metrics and /healthz; port 0 picks one."
+    )
+    instance_id: str | None = Field(
+        default=None,
+        pattern=r"^i-[0-9a-f]{8,17}$",
+        description="EC2 instance id, where neither DMI nor the Node should be asked.",
+    )
+
+    @field_validator("detector_address")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        host, _, port = value.rpartition(":")
+        if not host or not port.isdigit() or int(port) > 65535:
+            raise ValueError("must be host:port, for example 127.0.0.1:20257")
+        return value

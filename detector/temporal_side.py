@@ -1,0 +1,104 @@
+"""Delivery to Temporal: raw signal-with-start, with a request id of our own, so that twice is once.
+
+The high-level client draws a request id per call; only the raw call lets a repeated delivery be recognised.
+"""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.common.v1 import Payloads, WorkflowType
+from temporalio.api.enums.v1 import WorkflowIdReusePolicy
+from temporalio.api.sdk.v1 import UserMetadata
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import SignalWithStartWorkflowExecutionRequest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.envconfig import ClientConfig
+from temporalio.service import RPCError, RPCStatusCode
+
+from contract.fault import FaultReport, RemediationRequest
+from contract.names import REMEDIATE_NODE, REPORT_FAULT, TASK_QUEUE, incident_id
+from detector.trouble import Trouble
+
+_CALL: Final = timedelta(seconds=10)
+_SUMMARY_MAX: Final = 80
+
+
+class TemporalSide:
+    """One connection, made when the first report needs it."""
+
+    def __init__(self) -> None:
+        self._client: Client | None = None
+
+    async def deliver(self, report: FaultReport) -> None:
+        """Start the incident of this machine, or join the one that runs.
+
+        Raises:
+            Trouble: Temporal cannot be reached or refuses.
+        """
+        client = await self._connected()
+        request = await _request(client, report)
+        try:
+            await client.workflow_service.signal_with_start_workflow_execution(request, timeout=_CALL)
+        except RPCError as error:
+            raise _trouble(error, client) from error
+
+    async def _connected(self) -> Client:
+        if self._client is None:
+            try:
+                config: dict[str, Any] = dict(ClientConfig.load_client_connect_config())
+            except (RuntimeError, ValueError, OSError) as error:
+                raise Trouble(f"Temporal's settings cannot be used ({error}): check TEMPORAL_*.") from error
+            config.setdefault("target_host", "localhost:7233")
+            try:
+                self._client = await Client.connect(**config, data_converter=pydantic_data_converter)
+            except (RuntimeError, OSError) as error:
+                raise Trouble(
+                    f"Temporal at {config['target_host']} cannot be reached ({error}): check that it runs, and "
+                    "TEMPORAL_ADDRESS. It is tried again."
+                ) from error
+        return self._client
+
+
+async def _request(client: Client, report: FaultReport) -> SignalWithStartWorkflowExecutionRequest:
+    converter = client.data_converter
+    start = RemediationRequest(
+        cluster=report.cluster, node=report.node, instance_id=report.instance_id, drill=report.drill
+    )
+    (summary,) = await converter.encode([_summary(report)])
+    (details,) = await converter.encode([f"```\n{report.message[:500].replace('```', chr(39) * 3)}\n```"])
+    return SignalWithStartWorkflowExecutionRequest(
+        namespace=client.namespace,
+        workflow_id=incident_id(report.cluster, report.node, report.instance_id, drill=report.drill),
+        workflow_type=WorkflowType(name=REMEDIATE_NODE),
+        task_queue=TaskQueue(name=TASK_QUEUE),
+        input=Payloads(payloads=await converter.encode([start])),
+        signal_name=REPORT_FAULT,
+        signal_input=Payloads(payloads=await converter.encode([report])),
+        identity=f"detector@{report.node}",
+        request_id=report.request_id,
+        # The node may fail again later.
+        workflow_id_reuse_policy=WorkflowIdReusePolicy.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+        workflow_task_timeout=Duration(seconds=10),
+        user_metadata=UserMetadata(summary=summary, details=details),
+    )
+
+
+def _summary(report: FaultReport) -> str:
+    drill = "drill: " if report.drill else ""
+    return f"{drill}{report.reason} · {report.node}"[:_SUMMARY_MAX]
+
+
+def _trouble(error: RPCError, client: Client) -> Trouble:
+    address = client.service_client.config.target_host
+    if error.status is RPCStatusCode.NOT_FOUND:
+        return Trouble(
+            f"Temporal at {address} has no namespace {client.namespace!r}: create it or set TEMPORAL_NAMESPACE."
+        )
+    if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED):
+        return Trouble(
+            f"Temporal at {address} refuses these credentials for namespace {client.namespace!r} ({error.message}): "
+            "check TEMPORAL_API_KEY or TEMPORAL_TLS_*."
+        )
+    return Trouble(f"Temporal at {address} did not take a report ({error.message}): it is tried again.")
