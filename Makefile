@@ -27,7 +27,7 @@ test: $(STAMP) ## Run every test (builds the local control plane on the first ru
 	$(BIN)/pytest
 
 test-fast: $(STAMP) ## Run the tests that need no cluster
-	$(BIN)/pytest -m "not stack"
+	$(BIN)/pytest -m "not stack and not thorough"
 
 check: $(STAMP) ## Formatting, lint, types, import layers
 	$(BIN)/ruff format --check .

@@ -1,7 +1,6 @@
 """A real Temporal dev server for the session, and a production-like worker for each test."""
 
 import sys
-import uuid
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -15,7 +14,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from contract.names import SearchAttribute
-from tests.runbook.world import Play, World
+from tests.runbook.world import Play, World, scripted_acts
 from worker.main import ACTS_AT_ONCE, make_worker
 
 KEYS = [
@@ -35,14 +34,19 @@ async def temporal() -> AsyncIterator[Client]:
         yield environment.client
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def task_queue(temporal: Client) -> AsyncIterator[str]:
+    """Served by one worker, as in production but for its acts and a quicker pulse."""
+    with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE) as executor:
+        async with make_worker(temporal, scripted_acts(), executor, "runbook", beat=timedelta(seconds=0.1)):
+            yield "runbook"
+
+
 @pytest.fixture
 def world() -> World:
     return World()
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def play(temporal: Client, world: World) -> AsyncIterator[Play]:
-    queue = f"runbook-{uuid.uuid4().hex[:8]}"
-    with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE) as executor:
-        async with make_worker(temporal, world.activities(), executor, queue, beat=timedelta(seconds=0.1)):
-            yield Play(temporal, queue, world)
+@pytest.fixture
+def play(temporal: Client, task_queue: str, world: World) -> Play:
+    return Play(temporal, task_queue, world)

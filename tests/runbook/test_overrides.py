@@ -10,7 +10,7 @@ from contract.fault import Verdict
 from contract.names import ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
 from tests.runbook.world import Play, Stuck, World, fails, fast, finding
 
-pytestmark = [pytest.mark.temporal, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.temporal, pytest.mark.thorough, pytest.mark.asyncio(loop_scope="session")]
 
 BEFORE_NO_RETURN = [
     ActivityName.QUARANTINE_NODE,

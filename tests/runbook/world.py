@@ -30,7 +30,7 @@ from contract.names import (
     Phase,
     incident_id,
 )
-from contract.permit import PermitAnswer
+from contract.permit import AskPermit, PermitAnswer, ReturnPermits
 from contract.policy import Deadlines, GroupPolicy, Mode
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
@@ -189,34 +189,42 @@ class World:
             case _:
                 return PermitAnswer(token="t", granted=True)
 
-    def activities(self) -> list[Any]:
-        """The acts to register with a worker."""
-        types: dict[ActivityName, type] = {
-            ActivityName.IDENTIFY_NODE: acts.IdentifyNode,
-            ActivityName.QUARANTINE_NODE: acts.QuarantineNode,
-            ActivityName.GIVE_BACK_NODE: acts.GiveBackNode,
-            ActivityName.PRESERVE_EVIDENCE: acts.PreserveEvidence,
-            ActivityName.REQUEST_CHECKPOINTS: acts.RequestCheckpoints,
-            ActivityName.DRAIN_NODE: acts.DrainNode,
-            ActivityName.SURVEY_GROUP: acts.SurveyGroup,
-            ActivityName.MARK_INSTANCE_UNHEALTHY: acts.MarkUnhealthy,
-            ActivityName.AWAIT_REPLACEMENT: acts.AwaitReplacement,
-            ActivityName.VERIFY_REPLACEMENT: acts.VerifyReplacement,
-            ActivityName.CLOSE_INCIDENT: acts.CloseIncident,
-            ActivityName.WRITE_RECORD: acts.WriteRecord,
-            ActivityName.ASK_PERMIT: dict,
-            ActivityName.RETURN_PERMITS: dict,
-        }
-        return [self._act(name, kind) for name, kind in types.items()]
 
-    def _act(self, name: ActivityName, kind: type) -> Callable[[Any], Awaitable[Any]]:
-        async def act(argument: Any) -> Any:
-            self.calls.append((name, argument))
-            answer = self.scripts.get(name, lambda argument: self.answer(name, argument))(argument)
-            return await answer if asyncio.iscoroutine(answer) else answer
+WORLDS: dict[str, World] = {}
+"""By workflow id: one worker serves all tests of the session."""
 
-        act.__annotations__["argument"] = kind
-        return activity.defn(name=name)(act)
+_ARGUMENTS: dict[ActivityName, type] = {
+    ActivityName.IDENTIFY_NODE: acts.IdentifyNode,
+    ActivityName.QUARANTINE_NODE: acts.QuarantineNode,
+    ActivityName.GIVE_BACK_NODE: acts.GiveBackNode,
+    ActivityName.PRESERVE_EVIDENCE: acts.PreserveEvidence,
+    ActivityName.REQUEST_CHECKPOINTS: acts.RequestCheckpoints,
+    ActivityName.DRAIN_NODE: acts.DrainNode,
+    ActivityName.SURVEY_GROUP: acts.SurveyGroup,
+    ActivityName.MARK_INSTANCE_UNHEALTHY: acts.MarkUnhealthy,
+    ActivityName.AWAIT_REPLACEMENT: acts.AwaitReplacement,
+    ActivityName.VERIFY_REPLACEMENT: acts.VerifyReplacement,
+    ActivityName.CLOSE_INCIDENT: acts.CloseIncident,
+    ActivityName.WRITE_RECORD: acts.WriteRecord,
+    ActivityName.ASK_PERMIT: AskPermit,
+    ActivityName.RETURN_PERMITS: ReturnPermits,
+}
+
+
+def scripted_acts() -> list[Any]:
+    """The acts to register with a worker; each plays the world of the incident that asks."""
+    return [_act(name, kind) for name, kind in _ARGUMENTS.items()]
+
+
+def _act(name: ActivityName, kind: type) -> Callable[[Any], Awaitable[Any]]:
+    async def act(argument: Any) -> Any:
+        world = WORLDS[str(activity.info().workflow_id)]
+        world.calls.append((name, argument))
+        answer = world.scripts.get(name, lambda argument: world.answer(name, argument))(argument)
+        return await answer if asyncio.iscoroutine(answer) else answer
+
+    act.__annotations__["argument"] = kind
+    return activity.defn(name=name)(act)
 
 
 @dataclass
@@ -232,10 +240,12 @@ class Play:
         node = f"node-{uuid.uuid4().hex[:8]}"
         findings = tuple(f.model_copy(update={"node": node}) for f in findings or (finding(),))
         request = RemediationRequest(cluster="test", node=node, instance_id=findings[0].instance_id, drill=drill)
+        workflow_id = incident_id("test", node, request.instance_id, drill=drill)
+        WORLDS[workflow_id] = self.world
         handle = await self.client.start_workflow(
             REMEDIATE_NODE,
             request,
-            id=incident_id("test", node, request.instance_id, drill=drill),
+            id=workflow_id,
             task_queue=self.task_queue,
             start_signal=REPORT_FAULT,
             start_signal_args=[findings[0]],

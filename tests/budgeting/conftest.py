@@ -1,0 +1,101 @@
+"""FleetBudget on a real Temporal server, over a world whose nodes are counted from a list."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest_asyncio
+from temporalio import activity
+from temporalio.client import Client
+
+from activities.permits import PermitActivities, PermitDesk, open_desk
+from contract.names import TASK_QUEUE, ActivityName
+from contract.permit import (
+    ClusterCount,
+    CountCluster,
+    GroupCount,
+    GroupLimits,
+    PermitKind,
+    PermitRequest,
+)
+from tests.runbook.conftest import temporal  # noqa: F401 - one server for both
+from worker.main import ACTS_AT_ONCE, make_worker
+
+
+@dataclass
+class Fleet:
+    """One group, and what an operator would see of it."""
+
+    desired: int = 10
+    working: int = 10
+    max_concurrent: int = 2
+    gone: tuple[str, ...] = ()
+    problem: Exception | None = None
+    counts: int = 0
+
+    def count(self, argument: CountCluster) -> ClusterCount:
+        """The group as it is."""
+        self.counts += 1
+        if self.problem:
+            raise self.problem
+        group = GroupCount(
+            group="g",
+            desired=self.desired,
+            working=tuple(f"n{i}" for i in range(self.working)),
+            limits=GroupLimits(max_concurrent=self.max_concurrent, max_disrupted_share=1.0, max_quarantined_share=1.0),
+        )
+        held = {holder.token for holder in argument.holders}
+        return ClusterCount(
+            groups=(group,), gone=tuple(token for token in self.gone if token in held), counted_at=datetime.now(UTC)
+        )
+
+
+@dataclass
+class Budget:
+    """A cluster's budget and a desk before it."""
+
+    client: Client
+    cluster: str
+    fleet: Fleet
+    desk: PermitDesk
+    told: list[str] = field(default_factory=list)
+
+    def request(self, node: str, kind: PermitKind = PermitKind.DISRUPTION) -> PermitRequest:
+        return PermitRequest(
+            kind=kind,
+            incident_id=f"incident-{node}",
+            run_id=str(uuid.UUID(int=1)),
+            cluster=self.cluster,
+            group="g",
+            node=node,
+        )
+
+    async def ask(self, *nodes: str) -> dict[str, bool]:
+        """Ask for a disruption permit for each node, at once, as threads of activities do."""
+        answers = await asyncio.gather(*(asyncio.to_thread(self.desk.ask, self.request(node)) for node in nodes))
+        return {node: answer.granted for node, answer in zip(nodes, answers, strict=True)}
+
+    async def give_back(self, *nodes: str) -> None:
+        await asyncio.to_thread(self.desk.give_back, [self.request(node).token for node in nodes])
+
+
+FLEETS: dict[str, Fleet] = {}
+
+
+@activity.defn(name=ActivityName.COUNT_CLUSTER)
+async def count_cluster(argument: CountCluster) -> ClusterCount:
+    return FLEETS[str(activity.info().workflow_id)].count(argument)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def budget(temporal: Client) -> AsyncIterator[Budget]:  # noqa: F811
+    cluster = f"test-{uuid.uuid4().hex[:8]}"
+    fleet = FLEETS.setdefault(f"fleet-budget-{cluster}", Fleet())
+    async with open_desk(temporal, cluster) as desk:
+        acts = PermitActivities(temporal, desk)
+        with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE) as executor:
+            async with make_worker(temporal, [count_cluster, acts.deliver_grants], executor, TASK_QUEUE):
+                yield Budget(temporal, cluster, fleet, desk)
