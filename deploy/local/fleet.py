@@ -67,6 +67,8 @@ class Fleet:
     """Instance ids that ended, in order."""
     error: str = ""
     """What went wrong in the last turn of the loop; empty when nothing did. It is tried again."""
+    turns: int = 0
+    """How often the loop has looked at the world: when two more have passed, it has seen what is there now."""
 
     def __post_init__(self) -> None:
         self._shapes: dict[str, MachineShape] = {}
@@ -143,6 +145,7 @@ class Fleet:
                 errors = self._tick()
             # Whatever went wrong, the cloud goes on; a test reads the reason here.
             self.error = "; ".join(errors)
+            self.turns += 1
             failures = min(failures + 1, 10) if errors else 0
             for error in errors:
                 _log.warning("fleet: %s", error)

@@ -18,6 +18,7 @@ from deploy.local.machine import TRN1, MachineShape
 from deploy.local.stack import Stack
 from deploy.local.work import (
     NAMESPACE,
+    add_pod,
     create_daemonset,
     create_feature_job,
     create_training_job,
@@ -27,6 +28,25 @@ from deploy.local.work import (
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling.type_defs import InstanceTypeDef
+
+__all__ = [
+    "GROUP",
+    "NAMESPACE",
+    "DemoScene",
+    "NodeGroup",
+    "add_pod",
+    "create_daemonset",
+    "create_demo_scene",
+    "create_feature_job",
+    "create_node_group",
+    "create_training_job",
+    "create_web",
+    "instances",
+    "is_ready",
+    "nodes",
+    "running_pods",
+    "wait_for",
+]
 
 GROUP: Final = "trn1-training"
 PATIENCE_S: Final = 30.0
@@ -65,13 +85,18 @@ class DemoScene:
 
 
 def create_node_group(stack: Stack, name: str = "trn1-a", size: int = 6, *, shape: MachineShape = TRN1) -> NodeGroup:
-    """An Auto Scaling group and its nodes, Ready and with their devices.
+    """An Auto Scaling group and its nodes, Ready, with their devices, and open to work.
 
     Raises:
-        StackError: they were not all Ready in time.
+        StackError: they were not all so in time.
     """
     names = stack.fleet.create_group(name, size, shape)
-    wait_for(lambda: sum(map(is_ready, nodes(stack, name))) == size, f"{size} Ready nodes of {name}")
+
+    # The node lifecycle controller takes its not-ready taint off a moment after a node is Ready.
+    def open_to_work() -> int:
+        return sum(is_ready(node) and not node.spec.taints for node in nodes(stack, name))
+
+    wait_for(lambda: open_to_work() == size, f"{size} Ready nodes of {name}")
     by_name = {node.metadata.name: node.spec.provider_id.rpartition("/")[2] for node in nodes(stack, name)}
     return NodeGroup(name, tuple(names), tuple(by_name[node] for node in names))
 
