@@ -1,0 +1,9 @@
+"""Why a command cannot go on: said in one sentence with the remedy, and an exit code of its own."""
+
+
+class CommandError(Exception):
+    """What happened, what can be done, and the exit code (``contract.names.ExitCode``)."""
+
+    def __init__(self, what: str, remedy: str, code: int) -> None:
+        super().__init__(f"{what}\n{remedy}")
+        self.code = code

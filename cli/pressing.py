@@ -1,0 +1,53 @@
+"""Pressing an override: as an update, which answers; as a signal where no worker is there to answer."""
+
+import uuid
+from datetime import timedelta
+from typing import Final
+
+from pydantic import ValidationError
+from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.service import RPCError, RPCStatusCode
+
+from cli.errors import CommandError
+from cli.incidents import Handle
+from contract.names import ExitCode, OverrideName
+from contract.override import Override
+
+_ANSWER_WITHIN: Final = timedelta(seconds=8)
+
+
+async def press_override(handle: Handle, name: OverrideName, *, by: str, reason: str, act: str = "") -> str:
+    """Press it and return what the incident answers.
+
+    Raises:
+        CommandError: it was refused, or who or why is missing.
+    """
+    try:
+        # An id of its own: should the update arrive after all, it and the signal apply once.
+        override = Override(by=by, reason=reason, id=act or uuid.uuid4().hex)
+    except ValidationError as error:
+        missing = ", ".join(f"--{problem['loc'][0]}" for problem in error.errors())
+        raise CommandError(
+            f"{missing}: say who presses, and why.", "Both are in the incident's record.", ExitCode.USAGE
+        ) from error
+    try:
+        answer: str = await handle.execute_update(name, override, result_type=str, rpc_timeout=_ANSWER_WITHIN)
+    except WorkflowUpdateFailedError as error:
+        raise CommandError(str(error.cause), "Nothing was changed.", ExitCode.FAILED) from error
+    except WorkflowUpdateRPCTimeoutOrCancelledError:
+        return await _signal(handle, name, override)
+    except RPCError as error:
+        if error.status not in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED):
+            raise CommandError(
+                f"{handle.id} did not take `{name}`: {error.message}.", "Nothing was changed.", ExitCode.FAILED
+            ) from error
+        return await _signal(handle, name, override)
+    return answer
+
+
+async def _signal(handle: Handle, name: OverrideName, override: Override) -> str:
+    await handle.signal(name, override)
+    return (
+        f"No worker answered within {_ANSWER_WITHIN.total_seconds():.0f} s, so `{name}` was left as a signal: it is "
+        "applied, or refused and recorded, as soon as a worker runs."
+    )

@@ -1,0 +1,119 @@
+"""What people see on a terminal: tables and one live view. Pure functions from documents to what rich draws."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from contract.incident import IncidentReport, StepStatus
+from contract.names import Outcome
+from contract.permit import BudgetState
+
+_MARKS: Final = {
+    StepStatus.RUNNING: "[cyan]▶[/]",
+    StepStatus.WAITING: "[yellow]⏸[/]",
+    StepStatus.DONE: "[green]✓[/]",
+    StepStatus.SHADOWED: "[blue]○[/]",
+    StepStatus.SKIPPED: "[dim]–[/]",
+    StepStatus.FAILED: "[red]✗[/]",
+}
+
+SETTLED: Final = frozenset(
+    {Outcome.REPLACED, Outcome.OBSERVED, Outcome.SHADOWED, Outcome.STALE, Outcome.NODE_GONE, Outcome.RELEASED}
+)
+"""Outcomes after which no broken node is left for a human."""
+
+
+def elapsed(start: datetime, end: datetime | None = None) -> str:
+    """A duration as people read it: ``7 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    seconds = max(0, int(((end or datetime.now(UTC)) - start) / timedelta(seconds=1)))
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes, seconds = divmod(seconds, 60)
+    if minutes < 60:
+        return f"{minutes} min {seconds} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def incident_view(report: IncidentReport, waits: Sequence[str] = (), url: str = "") -> RenderableType:
+    """One incident: who, what it does, its steps, what it waits for."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=1)
+    table.add_column(style="bold")
+    table.add_column(justify="right", style="dim")
+    table.add_column(overflow="fold")
+    for step in report.steps:
+        table.add_row(
+            _MARKS[step.status], str(step.step), elapsed(step.started_at, step.ended_at), escape(step.summary)
+        )
+    lines: list[RenderableType] = [Text.from_markup(_head(report)), table]
+    if waits and report.outcome is None:
+        lines.append(Text("\n".join(f"  … {line}" for line in waits), style="cyan"))
+    if url:
+        lines.append(Text(url, style="dim", no_wrap=True, overflow="ignore"))
+    state = str(report.outcome or report.phase)
+    title = f"{report.node} · {state} · {elapsed(report.opened_at, report.closed_at)}"
+    return Panel(Group(*lines), title=title, border_style=_colour(report))
+
+
+def report_view(report: IncidentReport) -> RenderableType:
+    """One screen about one incident: found, decided, done, by whom, when."""
+    facts = Table.grid(padding=(0, 1))
+    facts.add_column(style="bold")
+    facts.add_column(overflow="fold")
+    for finding in report.findings[:3]:
+        times = f", {finding.count} times" if finding.count > 1 else ""
+        facts.add_row("found", escape(f"{finding.first_seen:%H:%M:%S} {finding.message}{times}"))
+    if report.plan:
+        facts.add_row("decided", escape(f"{report.plan.rung}: {' '.join(report.plan.reasons)}"))
+    for name, words in report.facts.items():
+        facts.add_row(name, escape(words))
+    for override in report.overrides:
+        verdict = "" if override.accepted else " (refused)"
+        facts.add_row(
+            "by hand", escape(f"{override.at:%H:%M:%S} {override.by}: {override.name}, {override.reason}{verdict}")
+        )
+    for note in report.notes:
+        facts.add_row("note", escape(note))
+    return Group(incident_view(report), facts)
+
+
+def status_view(reports: Sequence[tuple[str, IncidentReport | None]], budget: BudgetState | None) -> RenderableType:
+    """Open incidents and the budget."""
+    table = Table("Node", "State", "Since", "Step", "What it does", box=None, header_style="bold")
+    for incident_id, report in reports:
+        if report is None:
+            table.add_row(incident_id, "starting", "", "", "no worker has looked at it yet")
+            continue
+        step = report.steps[-1].step if report.steps else ""
+        table.add_row(
+            report.node,
+            f"[{_colour(report)}]{report.outcome or report.phase}[/]",
+            elapsed(report.opened_at, report.closed_at),
+            str(step),
+            escape(report.summary),
+        )
+    lines: list[RenderableType] = [table if reports else Text("No incidents.")]
+    if budget:
+        waiting = "".join(f"\n  waits: {item.request.node}, {item.reason}" for item in budget.queue[:10])
+        lines.append(Text(f"\nPermits: {len(budget.held)} out, {len(budget.queue)} wait{waiting}"))
+    return Group(*lines)
+
+
+def _head(report: IncidentReport) -> str:
+    identity = report.identity
+    machine = (
+        f"{identity.instance_id or identity.provider_id} in {identity.place}" if identity else "not identified yet"
+    )
+    return f"[bold]{escape(report.summary)}[/]\n[dim]{escape(machine)}[/]"
+
+
+def _colour(report: IncidentReport) -> str:
+    if report.outcome is None:
+        return "yellow" if report.phase == "needs-human" else "cyan"
+    return "green" if report.outcome in SETTLED else "red"
