@@ -1,5 +1,11 @@
-"""The whole embedded stack as one context manager: Temporal, Kubernetes, AWS and the fleet that moves them."""
+"""The whole embedded stack as one context manager: Temporal, Kubernetes, AWS and the fleet that moves them.
 
+It is made for one user's own machine: everything listens on loopback only, but etcd, moto and KWOK ask nobody for a
+password there, so whoever else has an account on the machine could reach them.
+"""
+
+import fcntl
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -9,11 +15,13 @@ from typing import Final, TypeVar
 
 from deploy.local.aws import Aws, running_aws
 from deploy.local.build import Progress, ignore_progress
+from deploy.local.errors import StackError
 from deploy.local.fleet import Fleet
 from deploy.local.kubernetes import Kubernetes, running_kubernetes
 from deploy.local.temporal import Temporal, running_temporal
 
 CLUSTER: Final = "local"
+_LOCK: Final = "lock"
 
 T = TypeVar("T")
 
@@ -46,14 +54,20 @@ class Stack:
 
 @contextmanager
 def running_stack(state_dir: Path, *, progress: Progress = ignore_progress) -> Iterator[Stack]:
-    """Run the stack for the length of the block; its parts start side by side.
+    """Run the stack for the length of the block; its parts start side by side, with nothing in them.
+
+    Args:
+        state_dir: its folder. What an earlier stack left there is removed.
+        progress: told each part that is up.
 
     Raises:
-        StackError: a part did not start. What had started is stopped again.
+        StackError: a part did not start, and what had started is stopped again; or a stack runs in this folder.
     """
     state_dir = state_dir.absolute()
-    state_dir.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack, ThreadPoolExecutor(max_workers=3) as starters:
+    state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _locked(state_dir), ExitStack() as stack, ThreadPoolExecutor(max_workers=3) as starters:
+        for leftover in ("kubernetes", "exec", "logs"):
+            shutil.rmtree(state_dir / leftover, ignore_errors=True)
 
         def start(name: str, part: Callable[[], AbstractContextManager[T]]) -> T:
             value = stack.enter_context(part())
@@ -72,3 +86,28 @@ def running_stack(state_dir: Path, *, progress: Progress = ignore_progress) -> I
                 raise failure
         fleet = stack.enter_context(Fleet(kubernetes.result(), aws.result()))
         yield Stack(state_dir, temporal.result(), kubernetes.result(), aws.result(), fleet)
+
+
+def is_locked(state_dir: Path) -> bool:
+    """Whether a stack starts, runs or stops in this folder."""
+    try:
+        with (state_dir / _LOCK).open("r") as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+@contextmanager
+def _locked(state_dir: Path) -> Iterator[None]:
+    """Hold the folder. The kernel drops the lock when its holder dies."""
+    with (state_dir / _LOCK).open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StackError(
+                f"A stack runs in {state_dir} already.", "Stop that one, or give this one a folder of its own."
+            ) from None
+        yield
