@@ -2,9 +2,11 @@
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
@@ -50,8 +52,18 @@ class Aws:
 
     def client(self, service: Literal["autoscaling", "ec2"]) -> Any:
         """A client of one service, whatever the caller's own AWS settings are. The caller closes it."""
-        session = boto3.Session(aws_access_key_id=_NOBODY, aws_secret_access_key=_NOBODY, region_name=self.region)
-        return session.client(service, endpoint_url=self.url, config=_PATIENCE)
+        with _making_clients:
+            return _session(self.region).client(service, endpoint_url=self.url, config=_PATIENCE)
+
+
+_making_clients: Final = threading.Lock()
+"""A session may make clients for one thread at a time; the clients are safe to share."""
+
+
+@cache
+def _session(region: str) -> boto3.Session:
+    """One for all: reading the models of a service takes half a second, and a session does it once."""
+    return boto3.Session(aws_access_key_id=_NOBODY, aws_secret_access_key=_NOBODY, region_name=region)
 
 
 @contextmanager
@@ -69,7 +81,12 @@ def running_aws(state_dir: Path) -> Iterator[Aws]:
         ports=1,
         ready=lambda ports: answers(f"http://{LOOPBACK}:{ports[0]}/moto-api/data.json"),
         state_dir=state_dir,
+        grace=0,
         remedy="Install the extra: `pip install 'nodemend[local]'`.",
         environment={**environment, "MOTO_EC2_LOAD_DEFAULT_AMIS": "false"},
     ) as process:
-        yield Aws(url=f"http://{LOOPBACK}:{process.ports[0]}", pid=process.pid)
+        aws = Aws(url=f"http://{LOOPBACK}:{process.ports[0]}", pid=process.pid)
+        # Moto makes a region's network at the first question, which takes a second: while others start, it is free.
+        with closing(aws.client("ec2")) as ec2:
+            ec2.describe_subnets()
+        yield aws

@@ -7,6 +7,7 @@ Flags and their reasons were found by trying; nothing here is fit for a cluster 
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 _REMEDY: Final = "Free memory or disk space on this machine, then start the stack again."
+_MANAGER: Final = "kube-controller-manager"
+_SCHEDULER: Final = "kube-scheduler"
 _STAGES: Final = Path(__file__).with_name("kwok.yaml")
 STATE_DIR_VARIABLE: Final = "NODEMEND_STATE_DIR"
 """Names, to commands that ``exec`` runs, the folder in which pods keep what outlives them."""
@@ -71,9 +74,16 @@ def running_kubernetes(state_dir: Path, exec_dir: Path) -> Iterator[Kubernetes]:
     _write_private(folder / "tokens.csv", f'{token},admin,admin,"system:masters"\n')
     _write_private(key, _new_key())
     with ExitStack() as stack:
-        pids = []
         etcd = stack.enter_context(
-            running("etcd", _etcd(programs, folder), ports=2, ready=_etcd_ready, state_dir=state_dir, remedy=_REMEDY)
+            running(
+                "etcd",
+                _etcd(programs, folder),
+                ports=2,
+                ready=_etcd_ready,
+                state_dir=state_dir,
+                remedy=_REMEDY,
+                grace=0,
+            )
         )
         certificates = folder / "certificates"
         api = stack.enter_context(
@@ -86,27 +96,22 @@ def running_kubernetes(state_dir: Path, exec_dir: Path) -> Iterator[Kubernetes]:
                 ),
                 state_dir=state_dir,
                 remedy=_REMEDY,
+                grace=0,
             )
         )
         url = f"https://{LOOPBACK}:{api.ports[0]}"
         kubeconfig = folder / "kubeconfig"
         _write_private(kubeconfig, _kubeconfig(url, certificates / "apiserver.crt", token))
-        for name, command, ready in (
-            ("kube-controller-manager", _controller_manager(programs, folder, kubeconfig, key), None),
-            ("kube-scheduler", _scheduler(programs, folder, kubeconfig), None),
-            ("kwok", _kwok(programs, folder, kubeconfig, exec_dir), "http"),
-        ):
-            process = stack.enter_context(
-                running(
-                    name,
-                    command,
-                    ports=1,
-                    ready=_served(name, folder) if ready is None else _kwok_ready,
-                    state_dir=state_dir,
-                    remedy=_REMEDY,
-                )
+        others = [
+            running(name, command, ports=1, ready=ready, state_dir=state_dir, remedy=_REMEDY, grace=0)
+            for name, command, ready in (
+                (_MANAGER, _controller_manager(programs, folder, kubeconfig, key), _served(_MANAGER, folder)),
+                (_SCHEDULER, _scheduler(programs, folder, kubeconfig), _served(_SCHEDULER, folder)),
+                ("kwok", _kwok(programs, folder, kubeconfig, exec_dir), _kwok_ready),
             )
-            pids.append(process.pid)
+        ]
+        with ThreadPoolExecutor(max_workers=len(others)) as starters:
+            pids = [process.pid for process in starters.map(stack.enter_context, others)]
         yield Kubernetes(url=url, kubeconfig=kubeconfig, pids=(etcd.pid, api.pid, *pids))
 
 
@@ -151,7 +156,7 @@ def _apiserver(programs: ControlPlane, folder: Path, certificates: Path, key: Pa
 def _controller_manager(programs: ControlPlane, folder: Path, kubeconfig: Path, key: Path) -> Command:
     def command(ports: Sequence[int]) -> list[str]:
         return [
-            str(programs.kube_controller_manager), *_component(folder, "kube-controller-manager", kubeconfig, ports),
+            str(programs.kube_controller_manager), *_component(folder, _MANAGER, kubeconfig, ports),
             "--use-service-account-credentials", f"--service-account-private-key-file={key}",
             "--controllers=*,-nodeipam,-route,-cloud-node-lifecycle",
         ]  # fmt: skip
@@ -161,7 +166,7 @@ def _controller_manager(programs: ControlPlane, folder: Path, kubeconfig: Path, 
 
 def _scheduler(programs: ControlPlane, folder: Path, kubeconfig: Path) -> Command:
     def command(ports: Sequence[int]) -> list[str]:
-        return [str(programs.kube_scheduler), *_component(folder, "kube-scheduler", kubeconfig, ports)]
+        return [str(programs.kube_scheduler), *_component(folder, _SCHEDULER, kubeconfig, ports)]
 
     return command
 

@@ -93,6 +93,7 @@ def running(
     state_dir: Path,
     remedy: str,
     deadline: float = 60.0,
+    grace: float = _GRACE,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Process]:
     """Run a program for the length of the block; the block starts when ``ready`` says yes.
@@ -105,6 +106,7 @@ def running(
         state_dir: its log goes to ``logs/<name>.log`` in there.
         remedy: what the reader of an error can do.
         deadline: seconds until it must be ready.
+        grace: seconds it has to end by itself; 0 for what holds nothing that outlives it.
         environment: its whole environment; ours where None.
 
     Raises:
@@ -114,7 +116,7 @@ def running(
     try:
         yield process
     finally:
-        process.stop()
+        process.stop(grace)
 
 
 def answers(url: str, *, token: str | None = None, ca: Path | None = None, timeout: float = 2.0) -> bool:

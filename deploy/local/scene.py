@@ -50,6 +50,7 @@ __all__ = [
 
 GROUP: Final = "trn1-training"
 PATIENCE_S: Final = 30.0
+_CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
 
 
 @dataclass(frozen=True)
@@ -101,44 +102,49 @@ def create_node_group(stack: Stack, name: str = "trn1-a", size: int = 6, *, shap
     return NodeGroup(name, tuple(names), tuple(by_name[node] for node in names))
 
 
-def create_demo_scene(stack: Stack) -> DemoScene:
+def create_demo_scene(stack: Stack, *, group: str = GROUP, namespace: str = NAMESPACE) -> DemoScene:
     """Six Trainium-shaped nodes, two jobs, a web service with a budget and a DaemonSet, all running.
 
     One node, the target, hosts a training rank, all of the feature job, a web pod and a DaemonSet pod; two nodes have
     room for the rank that has to go.
 
+    Args:
+        stack: where.
+        group: name of the node group, which is made.
+        namespace: of the work; must exist.
+
     Raises:
         StackError: something did not run in time.
     """
-    create_node_group(stack, GROUP, 6)
-    create_daemonset(stack, "node-agent", group=GROUP)
-    create_training_job(stack, "train-llm", ranks=4, group=GROUP)
-    wait_for(lambda: len(running_pods(stack, "train-llm")) == 4, "the pods of train-llm")
-    training_pod = min(running_pods(stack, "train-llm"), key=lambda pod: str(pod.metadata.name))
+    create_node_group(stack, group, 6)
+    create_daemonset(stack, "node-agent", namespace=namespace, group=group)
+    create_training_job(stack, "train-llm", ranks=4, namespace=namespace, group=group)
+    wait_for(lambda: len(running_pods(stack, "train-llm", namespace)) == 4, "the pods of train-llm")
+    training_pod = min(running_pods(stack, "train-llm", namespace), key=lambda pod: str(pod.metadata.name))
     target: str = training_pod.spec.node_name
-    others = [node.metadata.name for node in nodes(stack, GROUP) if node.metadata.name != target]
+    others = [node.metadata.name for node in nodes(stack, group) if node.metadata.name != target]
     # The scheduler decides where pods go. Closing the others for a moment leaves it no choice, and leaves no trace in
     # the pods, which may go anywhere when they are evicted.
     with _cordoned(stack, others):
-        create_feature_job(stack, "feature-prep", ranks=2, group=GROUP)
-        create_web(stack, "web", replicas=1, group=GROUP)
-        wait_for(lambda: len(running_pods(stack, "feature-prep")) == 2, "the pods of feature-prep")
-        wait_for(lambda: len(running_pods(stack, "web")) == 1, "the first pod of web")
-    _scale_web(stack, "web", 3)
-    wait_for(lambda: len(running_pods(stack, "web")) == 3, "the pods of web")
-    wait_for(lambda: len(running_pods(stack, "node-agent")) == 6, "the pods of node-agent")
+        create_feature_job(stack, "feature-prep", ranks=2, namespace=namespace, group=group)
+        create_web(stack, "web", replicas=1, namespace=namespace, group=group)
+        wait_for(lambda: len(running_pods(stack, "feature-prep", namespace)) == 2, "the pods of feature-prep")
+        wait_for(lambda: len(running_pods(stack, "web", namespace)) == 1, "the first pod of web")
+    _scale_web(stack, "web", namespace, 3)
+    wait_for(lambda: len(running_pods(stack, "web", namespace)) == 3, "the pods of web")
+    wait_for(lambda: len(running_pods(stack, "node-agent", namespace)) == 6, "the pods of node-agent")
 
     def on_target(app: str) -> tuple[str, ...]:
-        return tuple(pod.metadata.name for pod in running_pods(stack, app) if pod.spec.node_name == target)
+        return tuple(pod.metadata.name for pod in running_pods(stack, app, namespace) if pod.spec.node_name == target)
 
-    (node,) = (node for node in nodes(stack, GROUP) if node.metadata.name == target)
+    (node,) = (node for node in nodes(stack, group) if node.metadata.name == target)
     _, _, _, zone, instance_id = node.spec.provider_id.split("/")
     return DemoScene(
-        group=GROUP,
+        group=group,
         node=target,
         instance_id=instance_id,
         zone=zone,
-        namespace=NAMESPACE,
+        namespace=namespace,
         training_job="train-llm",
         training_pod=training_pod.metadata.name,
         feature_job="feature-prep",
@@ -187,20 +193,33 @@ def wait_for(done: Callable[[], bool], what: str, patience_s: float = PATIENCE_S
 
 @contextmanager
 def _cordoned(stack: Stack, names: Sequence[str]) -> Iterator[None]:
+    _cordon(stack, names, True)
+    try:
+        yield
+    finally:
+        _cordon(stack, names, None)
+
+
+def _cordon(stack: Stack, names: Sequence[str], unschedulable: bool | None) -> None:
     with stack.kubernetes.connected() as api:
         core: Any = client.CoreV1Api(api)
-        try:
-            for name in names:
-                core.patch_node(name, {"spec": {"unschedulable": True}})
-            yield
-        finally:
-            for name in names:
-                core.patch_node(name, {"spec": {"unschedulable": None}})
+        for name in names:
+            core.patch_node(name, {"spec": {"unschedulable": unschedulable}})
+
+    # The taint follows through a controller's watch; by then the scheduler, which has the same watch, knows as well.
+    def closed() -> set[str]:
+        return {
+            node.metadata.name
+            for node in nodes(stack)
+            if any(taint.key == _CORDON_TAINT for taint in node.spec.taints or [])
+        }
+
+    wait_for(lambda: closed() & set(names) == (set(names) if unschedulable else set()), "the cordons to be seen")
 
 
-def _scale_web(stack: Stack, name: str, replicas: int) -> None:
+def _scale_web(stack: Stack, name: str, namespace: str, replicas: int) -> None:
     with stack.kubernetes.connected() as api:
         apps: Any = client.AppsV1Api(api)
         policy: Any = client.PolicyV1Api(api)
-        apps.patch_namespaced_deployment(name, NAMESPACE, {"spec": {"replicas": replicas}})
-        policy.patch_namespaced_pod_disruption_budget(name, NAMESPACE, {"spec": {"minAvailable": replicas - 1}})
+        apps.patch_namespaced_deployment(name, namespace, {"spec": {"replicas": replicas}})
+        policy.patch_namespaced_pod_disruption_budget(name, namespace, {"spec": {"minAvailable": replicas - 1}})

@@ -81,6 +81,7 @@ def running_temporal(state_dir: Path) -> Iterator[Temporal]:
             and answers(f"http://{LOOPBACK}:{ports[1]}/")
         ),
         state_dir=state_dir,
+        grace=0,
         remedy="Free memory or disk space on this machine, then start the stack again.",
     ) as process:
         address, ui, http = process.ports

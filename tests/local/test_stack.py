@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from cli.local import app
 from contract.names import ExitCode
 from deploy.local.errors import StackError
 from deploy.local.process import answers
-from deploy.local.scene import create_demo_scene, is_ready, nodes, running_pods, wait_for
+from deploy.local.scene import DemoScene, create_demo_scene, is_ready, nodes, running_pods, wait_for
 from deploy.local.stack import Stack, is_locked, running_stack
 
 
@@ -38,6 +39,7 @@ assert boto3.client("autoscaling").describe_auto_scaling_groups()["ResponseMetad
 
 
 def test_a_folder_belongs_to_one_stack(local_stack: Stack) -> None:
+    assert is_locked(local_stack.state_dir)
     with pytest.raises(StackError, match=r"runs in .* already"), running_stack(local_stack.state_dir):
         pass
     assert answers(local_stack.temporal.ui_url)
@@ -87,20 +89,24 @@ def is_ready_cluster(stack: Stack) -> bool:
         return bool(client.CoreV1Api(api).list_namespace().items)
 
 
-def test_the_demo_scene_has_everything_on_its_target(state_dir: Path) -> None:
-    with running_stack(state_dir) as stack:
-        scene = create_demo_scene(stack)
-        assert is_locked(state_dir)
-        assert len(nodes(stack, scene.group)) == 6
-        assert all(map(is_ready, nodes(stack, scene.group)))
-        ranks = running_pods(stack, scene.training_job)
-        assert len({pod.spec.node_name for pod in ranks}) == len(ranks) == 4
-        for app_name in (scene.training_job, scene.feature_job, scene.web, scene.daemonset):
-            assert scene.node in {pod.spec.node_name for pod in running_pods(stack, app_name)}, app_name
-        assert scene.feature_pods
-        assert scene.web_pods
-        assert not any(node.spec.unschedulable for node in nodes(stack, scene.group))
-        node = next(node for node in nodes(stack, scene.group) if node.metadata.name == scene.node)
-        assert node.spec.provider_id == f"aws:///{scene.zone}/{scene.instance_id}"
-        assert stack.fleet.error == ""
-    assert not is_locked(state_dir)
+@pytest.fixture
+def scene(local_stack: Stack, namespace: str) -> Iterator[DemoScene]:
+    group = f"demo-{uuid.uuid4().hex[:8]}"
+    yield create_demo_scene(local_stack, group=group, namespace=namespace)
+    local_stack.fleet.remove_group(group)
+
+
+def test_the_demo_scene_has_everything_on_its_target(local_stack: Stack, scene: DemoScene, namespace: str) -> None:
+    cluster = nodes(local_stack, scene.group)
+    assert len(cluster) == 6
+    assert all(map(is_ready, cluster))
+    assert not any(node.spec.unschedulable for node in cluster)
+    ranks = running_pods(local_stack, scene.training_job, namespace)
+    assert len({pod.spec.node_name for pod in ranks}) == len(ranks) == 4
+    for work in (scene.training_job, scene.feature_job, scene.web, scene.daemonset):
+        assert scene.node in {pod.spec.node_name for pod in running_pods(local_stack, work, namespace)}, work
+    assert scene.feature_pods
+    assert scene.web_pods
+    target = next(node for node in cluster if node.metadata.name == scene.node)
+    assert target.spec.provider_id == f"aws:///{scene.zone}/{scene.instance_id}"
+    assert local_stack.fleet.error == ""
