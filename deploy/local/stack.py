@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from deploy.local.aws import Aws, running_aws
-from deploy.local.build import Progress, ignore_progress
+from deploy.local.build import Progress, ignore_progress, locate
 from deploy.local.errors import StackError
 from deploy.local.fleet import Fleet
 from deploy.local.kubernetes import Kubernetes, running_kubernetes
@@ -63,6 +63,8 @@ def running_stack(state_dir: Path, *, progress: Progress = ignore_progress) -> I
     Raises:
         StackError: a part did not start, and what had started is stopped again; or a stack runs in this folder.
     """
+    # Before anything is started, for this is what newcomers lack.
+    locate()
     state_dir = state_dir.absolute()
     state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _locked(state_dir), ExitStack() as stack, ThreadPoolExecutor(max_workers=3) as starters:
