@@ -1,0 +1,32 @@
+"""Incidents that earlier workers started go on under these: recorded histories replay without a difference."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from temporalio.client import WorkflowHistory
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Replayer
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from worker.main import PASSTHROUGH
+from workflows.fleet_budget import FleetBudget
+from workflows.remediate_node import RemediateNode
+
+RECORDED = sorted(Path(__file__).parent.glob("*.json.gz"))
+
+
+def test_there_are_histories() -> None:
+    assert RECORDED
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
+async def test_history_replays(path: Path) -> None:
+    replayer = Replayer(
+        workflows=[RemediateNode, FleetBudget],
+        data_converter=pydantic_data_converter,
+        workflow_runner=SandboxedWorkflowRunner(
+            restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSTHROUGH)
+        ),
+    )
+    await replayer.replay_workflow(WorkflowHistory.from_json("replayed", gzip.decompress(path.read_bytes()).decode()))

@@ -1,0 +1,80 @@
+"""A TCP proxy that can be cut, for servers that must be away for a while and come back."""
+
+import socket
+import threading
+from contextlib import suppress
+from types import TracebackType
+
+
+class Proxy:
+    """Forwards connections to a server; cut, it drops those there are and refuses new ones."""
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        self._target = (host, int(port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._open: set[socket.socket] = set()
+        self._cut = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+
+    def __enter__(self) -> "Proxy":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # shutdown wakes the thread in accept; close alone would leave it there.
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        self._thread.join()
+
+    def cut(self) -> None:
+        """Drop everything, and whoever comes."""
+        with self._lock:
+            self._cut = True
+            dropped, self._open = self._open, set()
+        for connection in dropped:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        """Forward again."""
+        with self._lock:
+            self._cut = False
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            with self._lock:
+                if self._cut:
+                    client.close()
+                    continue
+                try:
+                    server = socket.create_connection(self._target)
+                except OSError:
+                    client.close()
+                    continue
+                self._open |= {client, server}
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=self._copy, args=(source, sink), daemon=True).start()
+
+    def _copy(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        for side in (source, sink):
+            with suppress(OSError):
+                side.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            done = {side for side in (source, sink) if side in self._open}
+            self._open -= done
+        for side in done:
+            side.close()
