@@ -149,8 +149,8 @@ def _stale(report: FaultReport, identity: NodeIdentity, handled: str) -> str:
     boot, _, seq = handled.rpartition("/")
     if boot == report.boot_id and seq.isdigit() and report.newest_seq <= int(seq):
         return (
-            f"This finding (record {report.newest_seq}) was dealt with before, and the node given back: only new findings "
-            "start something."
+            f"This finding (record {report.newest_seq}) was dealt with before, and the node given back: only new "
+            "findings start something."
         )
     return ""
 

@@ -47,6 +47,8 @@ def run_in_pod(cluster: Cluster, namespace: str, pod: str, command: list[str], t
             code = answer.returncode
         finally:
             answer.close()
+            # close() does nothing where the server closed first, and would leave the socket open.
+            answer.sock.shutdown()
     except ApiException as error:
         return Answer(False, "", f"exec was refused: {error.reason}")
     except Exception as error:  # websocket-client raises types of its own for each broken connection

@@ -75,7 +75,7 @@ class Spool:
         self._next = max((entry["id"] for entry in self.entries), default=0) + 1
         delivered = read_json(os.path.join(folder, DELIVERED))  # noqa: PTH118
         self._next = max(self._next, int(delivered.get("temporal", 0)) + 1, int(delivered.get("node", 0)) + 1)
-        if self.broken:
+        if self.broken or not _ends_whole(os.path.join(folder, SPOOL)):  # noqa: PTH118
             self._rewrite()
 
     @property
@@ -138,6 +138,17 @@ class Spool:
         _write_whole(f"{path}.tmp", "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in self.entries))
         os.replace(f"{path}.tmp", path)  # noqa: PTH105
         _sync_folder(self.folder)
+
+
+def _ends_whole(path: str) -> bool:
+    """Whether the next line would be a line of its own."""
+    try:
+        with open(path, "rb") as handle:  # noqa: PTH123
+            handle.seek(-1, os.SEEK_END)
+            return handle.read(1) == b"\n"
+    except OSError:
+        # Missing or empty.
+        return True
 
 
 def _write_whole(path: str, text: str) -> None:

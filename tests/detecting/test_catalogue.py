@@ -1,0 +1,117 @@
+"""The catalogue's judgement: the labelled corpus, variations of its lines, and silence on an ordinary boot."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from detector.catalogue import BUILT_IN, CatalogueError, catalogue, compile_catalogue, load_rules
+from detector.rules import Catalogue
+
+HERE = Path(__file__).parent
+CORPUS = [json.loads(line) for line in (HERE / "kernel-lines.jsonl").read_text().splitlines()]
+RULES = catalogue()
+
+
+def verdict(text: str) -> str:
+    match = RULES.match(text)
+    return match.rule.verdict if match else "benign"
+
+
+@pytest.mark.parametrize("line", CORPUS, ids=lambda line: line["id"])
+def test_labelled_line_gets_its_verdict(line: dict[str, str]) -> None:
+    assert verdict(line["text"]) == line["verdict"]
+
+
+@pytest.mark.parametrize("line", CORPUS, ids=lambda line: line["id"])
+@pytest.mark.parametrize(
+    "vary",
+    [
+        lambda text: f"2026-12-01T12:00:00.123456Z {text}",
+        lambda text: f"kernel: {text}",
+        lambda text: f"{text} extra-key=1",
+        lambda text: f"  {text}  ",
+        lambda text: f"{text}\nDEVICE=+pci:0000:00:1f.0",
+        lambda text: text + " " + "x" * 8000,
+    ],
+    ids=["timestamp", "prefix", "extra-key", "blanks", "second-line", "over-long"],
+)
+def test_variation_of_a_line_keeps_its_verdict(line: dict[str, str], vary: object) -> None:
+    assert verdict(vary(line["text"])) == line["verdict"]  # type: ignore[operator]
+
+
+def test_ordinary_boot_is_silent() -> None:
+    loud = [line for line in (HERE / "ordinary-boot.log").read_text().splitlines() if verdict(line) != "benign"]
+    assert loud == []
+
+
+def test_neuron_line_carries_its_fields_and_todays_reason() -> None:
+    match = RULES.match(
+        "NEURON_HW_ERR=SRAM_UNCORRECTABLE_ERROR instance-id=i-0592464924bd45322 nd-id=7 serial-num=19fc action=X"
+    )
+    assert match
+    assert match.reason == "NeuronHasError_SRAM_UNCORRECTABLE_ERROR"
+    assert match.rule.condition_type == "NeuronHealth"
+    assert (match.fields["nd-id"], match.fields["serial-num"]) == ("7", "19fc")
+
+
+def test_two_devices_are_two_findings_and_one_device_is_one() -> None:
+    first, again, other = (
+        RULES.match(f"NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR nd-id={device} action={action}")
+        for device, action in ((1, "A"), (1, "B"), (2, "A"))
+    )
+    assert first
+    assert again
+    assert other
+    assert first.signature == again.signature != other.signature
+
+
+def test_unknown_code_is_reported_and_goes_to_a_human() -> None:
+    match = RULES.match("NEURON_HW_ERR=BRAND_NEW nd-id=1")
+    assert match
+    assert match.rule.verdict == "ambiguous"
+
+
+def test_what_is_compiled_is_what_is_loaded(tmp_path: Path) -> None:
+    target = tmp_path / "rules.json"
+    assert compile_catalogue(target) == len(RULES.rules)
+    assert [rule.id for rule in Catalogue.load(str(target)).rules] == [rule.id for rule in RULES.rules]
+
+
+RULE = {
+    "id": "my-rule",
+    "pattern": "my fault",
+    "component": "mine",
+    "verdict": "hardware",
+    "condition_type": "MyHealth",
+    "reason": "MyFault",
+    "provenance": "me",
+    "matches": ["my fault"],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"pattern": "("}, "pattern"),
+        ({"pattern": ".*"}, "pattern"),
+        ({"verdict": "awful"}, "verdict"),
+        ({"matches": ["something else"]}, "must match and does not"),
+        ({"ignores": ["not my fault"]}, "must not match and does"),
+        ({"colour": "red"}, "colour"),
+        ({"threshold": {"count": 3, "window_s": 60}}, "only application and notice"),
+    ],
+)
+def test_bad_rule_is_refused_by_file_rule_and_field(tmp_path: Path, change: dict[str, object], says: str) -> None:
+    (tmp_path / "mine.yaml").write_text(json.dumps({"rules": [{**RULE, **change}]}))
+    with pytest.raises(CatalogueError) as raised:
+        load_rules([tmp_path])
+    assert all(word in str(raised.value) for word in ("mine.yaml", "my-rule", says))
+
+
+def test_users_rule_comes_before_ours(tmp_path: Path) -> None:
+    mine = {**RULE, "pattern": "NEURON_HW_ERR=DMA_ERROR", "matches": ["NEURON_HW_ERR=DMA_ERROR"]}
+    (tmp_path / "mine.yaml").write_text(json.dumps({"rules": [mine]}))
+    match = catalogue([BUILT_IN, tmp_path]).match("test NEURON_HW_ERR=DMA_ERROR test")
+    assert match
+    assert match.rule.id == "my-rule"
