@@ -1,5 +1,7 @@
 """The worker's clients of Kubernetes and AWS, from the surroundings that kubectl and the AWS command line use too."""
 
+import os
+
 import boto3
 from botocore.exceptions import NoRegionError
 from kubernetes import config
@@ -36,7 +38,8 @@ def auto_scaling_client() -> AutoScaling:
         StartError: no region is set.
     """
     try:
-        return AutoScaling(boto3.Session())
+        # botocore reads AWS_DEFAULT_REGION alone; AWS's other SDKs and its documentation say AWS_REGION.
+        return AutoScaling(boto3.Session(region_name=os.environ.get("AWS_REGION") or None))
     except NoRegionError as error:
         raise StartError(
             "No AWS region is set.", "Set AWS_REGION to the region of the cluster's node groups.", ExitCode.CONFIG

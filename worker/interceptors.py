@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import logging
 from datetime import timedelta
 from typing import Any
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import (
     ActivityInboundInterceptor,
     ActivityOutboundInterceptor,
@@ -14,6 +16,8 @@ from temporalio.worker import (
 )
 
 from worker.logs import NODE
+
+_log = logging.getLogger(__name__)
 
 
 class CareInterceptor(Interceptor):
@@ -53,11 +57,15 @@ class _Caring(ActivityInboundInterceptor):
         info = activity.info()
         self._outbound.details = tuple(info.heartbeat_details)
         NODE.set(_node_of(input.args[0]) if input.args else "")
-        if info.heartbeat_timeout is None:
-            return await super().execute_activity(input)
         beating = asyncio.create_task(self._beat(), name="heartbeat")
         try:
             return await super().execute_activity(input)
+        except ApplicationError as error:
+            # Temporal keeps 4 KB of a failure and replaces a longer one as a whole. The sentence for people must get
+            # through, so the traces of what is below it stay in the log.
+            _log.warning("%s failed: %s", info.activity_type, error.message, exc_info=_is_news(error))
+            error.__cause__ = error.__context__ = None
+            raise error.with_traceback(None) from None
         finally:
             beating.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -67,6 +75,10 @@ class _Caring(ActivityInboundInterceptor):
         while True:
             await asyncio.sleep(self._beat_s)
             self._outbound.heartbeat(*self._outbound.details)
+
+
+def _is_news(error: ApplicationError) -> bool:
+    return error.category is not ApplicationErrorCategory.BENIGN and error.__cause__ is not None
 
 
 def _node_of(argument: Any) -> str:

@@ -12,7 +12,14 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
-from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
+from temporalio.runtime import (
+    LogForwardingConfig,
+    LoggingConfig,
+    PrometheusConfig,
+    Runtime,
+    TelemetryConfig,
+    TelemetryFilter,
+)
 from temporalio.service import PayloadLimitsConfig, RPCError, RPCStatusCode
 
 from contract.names import ExitCode, SearchAttribute
@@ -46,8 +53,11 @@ def make_runtime(metrics_address: str) -> Runtime:
         if metrics_address
         else None
     )
+    # The SDK's own lines join ours: one JSON object a line on the error stream, and nothing else.
+    forwarding = LogForwardingConfig(logger=logging.getLogger("temporalio.core"))
+    logs = LoggingConfig(filter=TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding=forwarding)
     try:
-        return Runtime(telemetry=TelemetryConfig(metrics=metrics))
+        return Runtime(telemetry=TelemetryConfig(metrics=metrics, logging=logs))
     except (RuntimeError, ValueError) as error:
         raise StartError(
             f"Metrics cannot be served on {metrics_address}: {error}.",

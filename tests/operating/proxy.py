@@ -15,6 +15,7 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._open: set[socket.socket] = set()
+        self._copiers: list[threading.Thread] = []
         self._cut = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._accept, daemon=True)
@@ -30,17 +31,18 @@ class Proxy:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self.cut()
         self._thread.join()
+        self.cut()
+        for copier in self._copiers:
+            copier.join()
 
     def cut(self) -> None:
         """Drop everything, and whoever comes."""
         with self._lock:
             self._cut = True
-            dropped, self._open = self._open, set()
-        for connection in dropped:
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+            for connection in self._open:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def mend(self) -> None:
         """Forward again."""
@@ -64,17 +66,17 @@ class Proxy:
                     continue
                 self._open |= {client, server}
             for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=self._copy, args=(source, sink), daemon=True).start()
+                copier = threading.Thread(target=self._copy, args=(source, sink), daemon=True)
+                self._copiers.append(copier)
+                copier.start()
 
     def _copy(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
                 sink.sendall(data)
-        for side in (source, sink):
-            with suppress(OSError):
-                side.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_RDWR)
         with self._lock:
-            done = {side for side in (source, sink) if side in self._open}
-            self._open -= done
-        for side in done:
-            side.close()
+            self._open.discard(source)
+        # Each direction closes its own source: the other one still reads from the sink until it sees the end.
+        source.close()
