@@ -30,6 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from contract.policy import Mode
     from workflows import sentences
     from workflows.assess import APPROVED_BY_SOMEONE, assess
+    from workflows.closing import Closing
     from workflows.incident_state import Incident
     from workflows.override_handlers import answers_overrides
     from workflows.overrides import Answer, Controls, press
@@ -62,6 +63,7 @@ class RemediateNode:
         self._runner.before_parking = self._give_leave_back
         self._showcase = Showcase(self._incident, self._runner)
         self._permits = Permits(self._incident, self._fence, self._runner)
+        self._closing = Closing(self._incident, self._controls, self._runner, self._permits, self._showcase)
         self._survey: acts.GroupSurvey | None = None
 
     @workflow.run
@@ -75,7 +77,8 @@ class RemediateNode:
         except asyncio.CancelledError:
             reason = workflow.cancellation_reason() or "no reason given"
             outcome, summary = sentences.cancelled(reason, committed=self._runner.committed)
-        return await self._close(outcome, summary)
+        target = self._target if self._incident.identity else None
+        return await self._closing.close(outcome, summary, target)
 
     async def _remediate(self) -> None:
         await self._identify()
@@ -354,26 +357,6 @@ class RemediateNode:
         )
         self._incident.facts["old machine"] = sentences.closed(closed)
 
-    async def _close(self, outcome: Outcome, summary: str) -> IncidentReport:
-        """Whatever the end: give back what is held, write the record, show it."""
-        if outcome is Outcome.RELEASED or outcome is Outcome.VETOED:
-            await self._give_back(outcome, summary)
-        await self._permits.give_back(*PermitKind)
-        for step in self._incident.steps.values():
-            if step.ended_at is None:
-                self._incident.end(step.step, workflow.now(), summary, StepStatus.SKIPPED)
-        self._incident.end(Step.CLOSE, workflow.now(), summary)
-        self._incident.outcome, self._incident.summary = outcome, summary
-        self._incident.phase, self._incident.closed_at = Phase.CLOSED, workflow.now()
-        recorded = await self._runner.afterwards(
-            ActivityName.WRITE_RECORD, acts.WriteRecord(report=self._incident.report()), acts.Recorded
-        )
-        if recorded:
-            self._incident.facts["record"] = ", ".join(recorded.uris)
-        self._showcase.close()
-        await workflow.wait_condition(workflow.all_handlers_finished)
-        return self._incident.report()
-
     # --- what the steps stand on ----------------------------------------------------------------------------------
 
     @property
@@ -423,18 +406,6 @@ class RemediateNode:
     async def _give_leave_back(self) -> None:
         """A step that is parked keeps nobody else waiting."""
         await self._permits.give_back(PermitKind.DISRUPTION)
-
-    async def _give_back(self, outcome: Outcome, summary: str) -> None:
-        if self._incident.identity is None:
-            return
-        by = self._controls.stopped_by.by if self._controls.stopped_by else "a human, on the node"
-        given = await self._runner.afterwards(
-            ActivityName.GIVE_BACK_NODE,
-            acts.GiveBackNode(target=self._target, by=by, reason=summary, handled_seq=self._incident.handled_seq()),
-            acts.GivenBack,
-        )
-        if given:
-            self._incident.facts["given back"] = sentences.given_back(given, outcome)
 
     def _shadowed(self, step: Step, would: str) -> bool:
         if self._incident.mode is not Mode.SHADOW:

@@ -1,0 +1,63 @@
+"""The end of an incident, whatever it is: what is held goes back, the record is written, people see how it ended."""
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from contract import acts
+    from contract.identity import Target
+    from contract.incident import IncidentReport, StepStatus
+    from contract.names import ActivityName, Outcome, Phase, Step
+    from contract.permit import PermitKind
+    from workflows import sentences
+    from workflows.incident_state import Incident
+    from workflows.overrides import Controls
+    from workflows.permits import Permits
+    from workflows.showcase import Showcase
+    from workflows.step_runner import StepRunner
+
+_GIVES_BACK = frozenset({Outcome.RELEASED, Outcome.VETOED})
+"""A human said so: by `release`, or on the node itself. No other end takes the quarantine off a node."""
+
+
+class Closing:
+    """Closes one incident. Nothing that fails here changes the outcome: it becomes a note."""
+
+    def __init__(
+        self, incident: Incident, controls: Controls, runner: StepRunner, permits: Permits, showcase: Showcase
+    ) -> None:
+        self._incident = incident
+        self._controls = controls
+        self._runner = runner
+        self._permits = permits
+        self._showcase = showcase
+
+    async def close(self, outcome: Outcome, summary: str, target: Target | None) -> IncidentReport:
+        """End with an outcome and its sentence; ``target`` is None where no machine was identified."""
+        incident = self._incident
+        if target and outcome in _GIVES_BACK:
+            await self._give_back(outcome, summary, target)
+        await self._permits.give_back(*PermitKind)
+        for step in list(incident.steps.values()):
+            if step.ended_at is None:
+                incident.end(step.step, workflow.now(), summary, StepStatus.SKIPPED)
+        incident.end(Step.CLOSE, workflow.now(), summary)
+        incident.outcome, incident.summary = outcome, summary
+        incident.phase, incident.closed_at = Phase.CLOSED, workflow.now()
+        recorded = await self._runner.afterwards(
+            ActivityName.WRITE_RECORD, acts.WriteRecord(report=incident.report()), acts.Recorded
+        )
+        if recorded:
+            incident.facts["record"] = ", ".join(recorded.uris)
+        self._showcase.close()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        return incident.report()
+
+    async def _give_back(self, outcome: Outcome, summary: str, target: Target) -> None:
+        by = self._controls.stopped_by.by if self._controls.stopped_by else "a human, on the node"
+        given = await self._runner.afterwards(
+            ActivityName.GIVE_BACK_NODE,
+            acts.GiveBackNode(target=target, by=by, reason=summary, handled_seq=self._incident.handled_seq()),
+            acts.GivenBack,
+        )
+        if given:
+            self._incident.facts["given back"] = sentences.given_back(given, outcome)
