@@ -1,11 +1,13 @@
 """What humans may press, when, and what it does: one table, read by signals, updates, refusals and the narrator."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from pydantic import ValidationError
 
+from contract.incident import OverrideRecord
 from contract.names import OverrideName, Step
 from contract.override import Override
 
@@ -100,6 +102,12 @@ class Answer:
     text: str
     by: str = "unknown"
     reason: str = ""
+
+    def record(self, name: OverrideName, now: datetime) -> OverrideRecord:
+        """What the incident's record keeps of it."""
+        return OverrideRecord(
+            name=name, by=self.by, reason=self.reason, at=now, accepted=self.accepted, answer=self.text
+        )
 
 
 def press(

@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from contract import acts
     from contract.fault import DataTrust, FaultReport, RemediationRequest, Verdict
     from contract.identity import Fence, NodeIdentity, Target
-    from contract.incident import IncidentReport, OverrideRecord, StepStatus
+    from contract.incident import IncidentReport, StepStatus
     from contract.names import (
         INCIDENT_QUERY,
         PERMIT_GRANTED,
@@ -120,16 +120,7 @@ class RemediateNode:
         """Apply what a human pressed, or refuse it; either way it is in the record."""
         answer, new = press(name, payload, self._runner.stand, self._controls, self._runner.step)
         if new:
-            self._incident.overrides.append(
-                OverrideRecord(
-                    name=name,
-                    by=answer.by,
-                    reason=answer.reason,
-                    at=workflow.now(),
-                    accepted=answer.accepted,
-                    answer=answer.text,
-                )
-            )
+            self._incident.overrides.append(answer.record(name, workflow.now()))
             self._publish(None)
         return answer
 
@@ -142,8 +133,9 @@ class RemediateNode:
 
     async def _identify(self) -> None:
         """Freeze who is meant, and end here where that is nobody."""
-        if not self._incident.findings:
-            await self._wait_for_first_report()
+        says = "Waiting for the finding that this incident is about."
+        if not await self._runner.wait(Step.IDENTIFY, lambda: bool(self._incident.findings), _FIRST_REPORT, says):
+            raise IncidentEnded(Outcome.STALE, "Started without a finding, and none came: there is nothing to repair.")
         facts = await self._runner.act(
             Step.IDENTIFY,
             ActivityName.IDENTIFY_NODE,
@@ -385,16 +377,6 @@ class RemediateNode:
             self._incident.mode = facts.policy.mode_for(drill=self._incident.request.drill)
         if facts.permit:
             self._permits.take(PermitKind.QUARANTINE, facts.permit)
-
-    async def _wait_for_first_report(self) -> None:
-        self._runner.begin(Step.IDENTIFY, "Waiting for the finding that this incident is about.", StepStatus.WAITING)
-        try:
-            await workflow.wait_condition(
-                lambda: bool(self._incident.findings), timeout=_FIRST_REPORT, timeout_summary="wait for a finding"
-            )
-        except TimeoutError:
-            summary = "Started without a finding, and none came: there is nothing to repair."
-            raise IncidentEnded(Outcome.STALE, summary) from None
 
     async def _prepare(self, name: ActivityName) -> None:
         """Before an act: decide again, and hold the permit that it needs (parking gives it back)."""

@@ -155,6 +155,13 @@ class StepRunner:
         await self._wait(lambda: self._controls.held or self._controls.stop is not None, duration, says)
         await self.obey(step)
 
+    async def wait(self, step: Step, done: Callable[[], bool], patience: timedelta, says: str) -> bool:
+        """Wait for something that is not an act. False when it did not come."""
+        if done():
+            return True
+        self.begin(step, says, StepStatus.WAITING)
+        return await self._wait(done, patience, says)
+
     async def gate(self, step: Step) -> None:
         """Wait for a human's approval."""
         seen = self._controls.approvals
