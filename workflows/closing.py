@@ -44,7 +44,7 @@ class Closing:
         incident.outcome, incident.summary = outcome, summary
         incident.phase, incident.closed_at = Phase.CLOSED, workflow.now()
         recorded = await self._runner.afterwards(
-            ActivityName.WRITE_RECORD, acts.WriteRecord(report=incident.report()), acts.Recorded
+            ActivityName.WRITE_RECORD, acts.WriteRecord(report=incident.report()), acts.Recorded, str(outcome)
         )
         if recorded:
             incident.facts["record"] = ", ".join(recorded.uris)
@@ -58,6 +58,7 @@ class Closing:
             ActivityName.GIVE_BACK_NODE,
             acts.GiveBackNode(target=target, by=by, reason=summary, handled_seq=self._incident.handled_seq()),
             acts.GivenBack,
+            f"by {by}"[:100],
         )
         if given:
             self._incident.facts["given back"] = sentences.given_back(given, outcome)

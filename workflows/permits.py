@@ -53,7 +53,7 @@ class Permits:
         if asked:
             tokens = tuple(self._request(kind).token for kind in asked)
             argument = ReturnPermits(cluster=self._incident.request.cluster, tokens=tokens)
-            await self._runner.afterwards(ActivityName.RETURN_PERMITS, argument, None)
+            await self._runner.afterwards(ActivityName.RETURN_PERMITS, argument, None, ", ".join(asked))
 
     def _request(self, kind: PermitKind) -> PermitRequest:
         identity = self._incident.identity

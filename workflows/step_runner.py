@@ -120,7 +120,7 @@ class StepRunner:
                     self.committed = False
                 await self._failed(step, error)
 
-    async def afterwards(self, name: ActivityName, argument: Message, result: type[R] | None) -> R | None:
+    async def afterwards(self, name: ActivityName, argument: Message, result: type[R] | None, says: str) -> R | None:
         """Run an act that must not change the outcome: what it could not do becomes a note."""
         try:
             answer: R | None = await workflow.execute_activity(
@@ -131,6 +131,7 @@ class StepRunner:
                 schedule_to_close_timeout=QUICK.schedule_to_close,
                 heartbeat_timeout=HEARTBEAT,
                 retry_policy=RETRY,
+                summary=says,
             )
             return answer
         except ActivityError as error:
