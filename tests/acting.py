@@ -1,0 +1,101 @@
+"""Acts run directly, on the real API server and moto, in an activity environment of their own."""
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+from unittest import mock
+
+import boto3
+from kubernetes import client
+from temporalio.testing import ActivityEnvironment
+
+from activities.auto_scaling import AutoScaling
+from activities.cluster import Cluster
+from activities.identify import devices
+from activities.quarantine import QuarantineActivity
+from contract import acts
+from contract.identity import Fence, NodeIdentity, Target
+from contract.names import INSTANCE_TYPE_LABEL, NODEGROUP_LABEL, ZONE_LABEL
+from deploy.local.stack import CLUSTER, Stack
+
+T = TypeVar("T")
+
+
+@dataclass
+class Acting:
+    """Clients as a worker has them, and one incident in whose name acts are run."""
+
+    stack: Stack
+    cluster: Cluster
+    auto_scaling: AutoScaling
+    core: Any
+    incident: str = "remediate-local-test"
+    run: str = "run-1"
+    heartbeats: list[Any] = field(default_factory=list)
+
+    def environment(self, *, details: list[Any] | None = None) -> ActivityEnvironment:
+        """An environment whose act was scheduled now."""
+        made = ActivityEnvironment()
+        now = datetime.now(UTC)
+        made.info = dataclasses.replace(
+            made.info,
+            scheduled_time=now,
+            current_attempt_scheduled_time=now,
+            heartbeat_details=details or [],
+        )
+        made.on_heartbeat = lambda *args: self.heartbeats.append(args[0]) if args else None
+        return made
+
+    def do(self, act: Any, argument: Any) -> Any:
+        """Run an act to its end."""
+        return self.environment().run(act, argument)
+
+    def target(self, node: str, **changes: Any) -> Target:
+        """The node as `identify` freezes it."""
+        found = self.cluster.node(node)
+        assert found is not None
+        labels = found["metadata"]["labels"]
+        provider_id = found["spec"].get("providerID", "")
+        usual: dict[str, Any] = {
+            "cluster": CLUSTER,
+            "node": node,
+            "node_uid": found["metadata"]["uid"],
+            "boot_id": found["status"]["nodeInfo"]["bootID"],
+            "provider_id": provider_id,
+            "instance_id": provider_id.rpartition("/")[2],
+            "group": labels.get(NODEGROUP_LABEL),
+            "zone": labels.get(ZONE_LABEL, ""),
+            "instance_type": labels.get(INSTANCE_TYPE_LABEL, ""),
+            "devices": devices(found),
+        }
+        return Target(
+            identity=NodeIdentity(**{**usual, **changes}), fence=Fence(incident_id=self.incident, run_id=self.run)
+        )
+
+    def claim(self, node: str) -> Target:
+        """Quarantine a node in this incident's name."""
+        target = self.target(node)
+        self.do(
+            QuarantineActivity(self.cluster).quarantine_node,
+            acts.QuarantineNode(target=target, rule="test-rule", reason="TestFault"),
+        )
+        return target
+
+    def patch(self, node: str, patch: dict[str, Any]) -> None:
+        """Change a node as somebody else would."""
+        self.core.patch_node(node, patch, _content_type="application/merge-patch+json")
+
+
+@contextmanager
+def acting_on(stack: Stack) -> Iterator[Acting]:
+    """Clients of the stack."""
+    with stack.kubernetes.connected() as api, mock.patch.dict(os.environ, stack.aws.environment()):
+        yield Acting(stack, Cluster(api), AutoScaling(boto3.Session()), client.CoreV1Api(api))
+
+
+def minutes(number: float) -> timedelta:
+    return timedelta(minutes=number)

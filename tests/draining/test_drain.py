@@ -1,0 +1,357 @@
+"""The drain, rule by rule (D1 to D40), on the real API server: what is evicted, what is left, and what is said."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from kubernetes import client
+from kubernetes.client import ApiException
+from temporalio.exceptions import ApplicationError
+
+from activities.drain import DrainActivity
+from contract.acts import Drained, DrainNode
+from contract.identity import Target
+from contract.names import OWNER_ANNOTATION, ErrorType
+from deploy.local.scene import NodeGroup, add_pod, create_daemonset, create_web, running_pods, wait_for
+from deploy.local.stack import Stack
+from deploy.local.work import STUCK_ANNOTATION
+from tests.acting import Acting, acting_on
+from tests.conftest import MakeNodeGroup
+
+
+@pytest.fixture
+def acting(local_stack: Stack) -> Iterator[Acting]:
+    with acting_on(local_stack) as made:
+        yield made
+
+
+@pytest.fixture
+def group(node_group: MakeNodeGroup) -> NodeGroup:
+    return node_group(2)
+
+
+def drain(acting: Acting, target: Target, *, details: list[Any] | None = None, **changes: Any) -> Drained:
+    usual: dict[str, Any] = {
+        "target": target,
+        "evict_unmanaged_pods": False,
+        "evict_local_storage_pods": True,
+        "deadline": timedelta(seconds=20),
+    }
+    made: Drained = acting.environment(details=details).run(
+        DrainActivity(acting.cluster).drain_node, DrainNode(**{**usual, **changes})
+    )
+    return made
+
+
+def refusal(call: Callable[[], object]) -> tuple[str | None, str]:
+    with pytest.raises(ApplicationError) as raised:
+        call()
+    return raised.value.type, raised.value.message
+
+
+def pod(acting: Acting, namespace: str, name: str) -> Any:
+    try:
+        return acting.core.read_namespaced_pod(name, namespace)
+    except ApiException as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+def unmanaged(acting: Acting, node: str, namespace: str, name: str, **more: Any) -> None:
+    add_pod(acting.stack, name, node=node, namespace=namespace, **more)
+    wait_for(lambda: pod(acting, namespace, name).status.phase in ("Running", "Succeeded"), name)
+
+
+def budget(acting: Acting, namespace: str, name: str, selector: dict[str, Any], min_available: int = 1) -> None:
+    policy: Any = client.PolicyV1Api(acting.cluster.api)
+    body = {"metadata": {"name": name}, "spec": {"minAvailable": min_available, "selector": selector}}
+    policy.create_namespaced_pod_disruption_budget(namespace, body)
+    # Until the disruption controller has seen it, every eviction is refused for another reason.
+    wait_for(
+        lambda: policy.read_namespaced_pod_disruption_budget(name, namespace).status.expected_pods is not None, name
+    )
+
+
+@contextmanager
+def meanwhile(act: Callable[[], None]) -> Iterator[None]:
+    """Do something while a drain waits."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            act()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield
+    thread.join()
+    assert not failures
+
+
+def test_d1_eviction_names_the_pod_by_uid_so_that_its_successor_is_left_alone(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "p")
+    found = acting.cluster.pod(namespace, "p")
+    assert found
+    earlier = {**found, "metadata": {**found["metadata"], "uid": "00000000-0000-0000-0000-000000000000"}}
+    with pytest.raises(ApiException) as raised:
+        acting.cluster.evict(earlier, None)
+    assert raised.value.status == 409
+    assert pod(acting, namespace, "p").metadata.deletion_timestamp is None
+
+
+def test_d4_pods_get_the_grace_period_that_they_ask_for(acting: Acting, group: NodeGroup, namespace: str) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "p", grace_s=17, annotations={STUCK_ANNOTATION: "yes"})
+    target = acting.claim(group.nodes[0])
+    refusal(lambda: drain(acting, target, evict_unmanaged_pods=True, deadline=timedelta(seconds=-16)))
+    assert pod(acting, namespace, "p").metadata.deletion_grace_period_seconds == 17
+
+
+def test_d5_d6_blocked_by_a_budget_it_waits_without_hammering_names_it_and_goes_on_when_freed(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "p", labels={"kind": "web"})
+    budget(acting, namespace, "keep-web", {"matchLabels": {"kind": "web"}})
+    target = acting.claim(group.nodes[0])
+    policy: Any = client.PolicyV1Api(acting.cluster.api)
+
+    def free() -> None:
+        wait_for(
+            lambda: any("PodDisruptionBudget keep-web" in str(beat) for beat in acting.heartbeats), "the budget's name"
+        )
+        policy.delete_namespaced_pod_disruption_budget("keep-web", namespace)
+
+    with meanwhile(free):
+        done = drain(acting, target, evict_unmanaged_pods=True)
+    assert done.blocked_by == ("keep-web",)
+    assert done.evicted == 1
+    assert pod(acting, namespace, "p") is None
+
+
+def test_d5_d12_budget_that_never_gives_way_ends_in_an_error_that_names_it(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "p", labels={"kind": "web"})
+    budget(acting, namespace, "keep-web", {"matchLabels": {"kind": "web"}})
+    target = acting.claim(group.nodes[0])
+    kind, message = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True, deadline=timedelta(seconds=2)))
+    assert kind == ErrorType.DRAIN_BLOCKED
+    assert f"{namespace}/p (PodDisruptionBudget keep-web)" in message
+    assert pod(acting, namespace, "p").metadata.deletion_timestamp is None
+
+
+def test_d7_two_budgets_over_one_pod_are_a_permanent_error_that_names_both(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "p", labels={"kind": "web"})
+    for name in ("one", "two"):
+        budget(acting, namespace, name, {"matchLabels": {"kind": "web"}}, min_available=0)
+    target = acting.claim(group.nodes[0])
+    kind, message = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True))
+    assert kind == ErrorType.DRAIN_BLOCKED
+    assert "one, two" in message
+
+
+def test_d35_budget_with_an_empty_selector_covers_every_pod(acting: Acting, group: NodeGroup, namespace: str) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "p")
+    budget(acting, namespace, "everything", {})
+    target = acting.claim(group.nodes[0])
+    _, message = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True, deadline=timedelta(seconds=2)))
+    assert "PodDisruptionBudget everything" in message
+
+
+def test_d13_d15_d16_pods_that_stay_by_right_are_left_and_never_waited_for(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    node = group.nodes[0]
+    create_daemonset(acting.stack, "agent", namespace=namespace, group=group.name)
+    wait_for(lambda: len(running_pods(acting.stack, "agent", namespace)) == 2, "the DaemonSet")
+    unmanaged(acting, node, namespace, "static", annotations={"kubernetes.io/config.mirror": "x"})
+    unmanaged(acting, node, namespace, "done", annotations={"nodemend.local/complete": "yes"})
+    wait_for(lambda: pod(acting, namespace, "done").status.phase == "Succeeded", "done")
+    done = drain(acting, acting.claim(node))
+    assert (done.evicted, done.left_total) == (0, 3)
+    assert len(running_pods(acting.stack, "agent", namespace)) == 2
+    assert pod(acting, namespace, "static") is not None
+
+
+def test_d14_pod_of_a_daemon_set_that_is_gone_is_treated_as_unmanaged(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    create_daemonset(acting.stack, "agent", namespace=namespace, group=group.name)
+    wait_for(lambda: len(running_pods(acting.stack, "agent", namespace)) == 2, "the DaemonSet")
+    apps: Any = client.AppsV1Api(acting.cluster.api)
+    apps.delete_namespaced_daemon_set("agent", namespace, propagation_policy="Orphan")
+    orphan = next(p for p in running_pods(acting.stack, "agent", namespace) if p.spec.node_name == group.nodes[0])
+    kind, message = refusal(lambda: drain(acting, acting.claim(group.nodes[0])))
+    assert kind == ErrorType.DRAIN_FORBIDDEN
+    assert orphan.metadata.name in message
+
+
+@pytest.mark.parametrize("evictable_first", [True, False])
+def test_d17_d18_d19_one_pod_that_may_not_go_stops_the_drain_before_any_has_gone(
+    acting: Acting, group: NodeGroup, namespace: str, evictable_first: bool
+) -> None:
+    node = group.nodes[0]
+    create_web(acting.stack, "web", replicas=2, namespace=namespace, group=group.name)
+    wait_for(lambda: len(running_pods(acting.stack, "web", namespace)) == 2, "web")
+    unmanaged(acting, node, namespace, "alone")
+    target = acting.claim(node)
+    kind, message = refusal(lambda: drain(acting, target))
+    assert kind == ErrorType.DRAIN_FORBIDDEN
+    assert f"{namespace}/alone (no controller brings it back)" in message
+    assert "evict_unmanaged_pods" in message
+    assert len(running_pods(acting.stack, "web", namespace)) == 2
+
+
+def test_d17_local_storage_is_the_policys_word(acting: Acting, group: NodeGroup, namespace: str) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "scratch", spec={"volumes": [{"name": "tmp", "emptyDir": {}}]})
+    target = acting.claim(group.nodes[0])
+    kind, message = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True, evict_local_storage_pods=False))
+    assert (kind, "emptyDir" in message) == (ErrorType.DRAIN_FORBIDDEN, True)
+    assert drain(acting, target, evict_unmanaged_pods=True).evicted == 1
+
+
+def test_d20_pod_that_lands_in_mid_drain_is_seen_and_evicted(acting: Acting, group: NodeGroup, namespace: str) -> None:
+    node = group.nodes[0]
+    unmanaged(acting, node, namespace, "first", annotations={"nodemend.local/end-after": "2s"}, grace_s=5)
+    target = acting.claim(node)
+
+    def land() -> None:
+        wait_for(lambda: bool(acting.heartbeats), "the drain to start")
+        add_pod(acting.stack, "late", node=node, namespace=namespace)
+
+    with meanwhile(land):
+        done = drain(acting, target, evict_unmanaged_pods=True)
+    assert done.evicted == 2
+    assert pod(acting, namespace, "late") is None
+
+
+def test_d22_d27_pod_that_somebody_deleted_is_waited_for_and_named_when_it_never_ends(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "stuck", annotations={STUCK_ANNOTATION: "yes"})
+    acting.core.delete_namespaced_pod("stuck", namespace)
+    before = pod(acting, namespace, "stuck").metadata
+    target = acting.claim(group.nodes[0])
+    kind, message = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True, deadline=timedelta(seconds=1)))
+    assert kind == ErrorType.DRAIN_BLOCKED
+    assert f"{namespace}/stuck" in message
+    after = pod(acting, namespace, "stuck").metadata
+    assert after.deletion_timestamp == before.deletion_timestamp
+
+
+def test_d22_finalizer_is_named(acting: Acting, group: NodeGroup, namespace: str) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "held")
+    finalizers = {"metadata": {"finalizers": ["example.com/hold"]}}
+    acting.core.patch_namespaced_pod("held", namespace, finalizers, _content_type="application/merge-patch+json")
+    acting.core.delete_namespaced_pod("held", namespace)
+    # A pod that has ended stays for its finalizer alone, and does no work any more.
+    wait_for(lambda: pod(acting, namespace, "held").status.phase == "Failed", "its end")
+    assert drain(acting, acting.claim(group.nodes[0]), evict_unmanaged_pods=True).evicted == 0
+    acting.core.patch_namespaced_pod(
+        "held", namespace, {"metadata": {"finalizers": None}}, _content_type="application/merge-patch+json"
+    )
+
+
+def test_d24_on_a_silent_node_pods_get_one_second(acting: Acting, group: NodeGroup, namespace: str) -> None:
+    node = group.nodes[0]
+    unmanaged(acting, node, namespace, "p", grace_s=600, annotations={STUCK_ANNOTATION: "yes"})
+    acting.patch(node, {"metadata": {"annotations": {"nodemend.local/unready": "yes"}}})
+    acting.core.patch_node_status(
+        node,
+        {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
+        _content_type="application/strategic-merge-patch+json",
+    )
+    target = acting.claim(node)
+    refusal(lambda: drain(acting, target, evict_unmanaged_pods=True, deadline=timedelta(seconds=-598)))
+    assert pod(acting, namespace, "p").metadata.deletion_grace_period_seconds == 1
+
+
+def test_d25_longest_grace_period_is_on_top_of_the_deadline(acting: Acting, group: NodeGroup, namespace: str) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "slow", grace_s=10, annotations={"nodemend.local/end-after": "3s"})
+    target = acting.claim(group.nodes[0])
+    assert drain(acting, target, evict_unmanaged_pods=True, deadline=timedelta(seconds=0.1)).evicted == 1
+
+
+def test_d28_drain_that_changed_workers_goes_on_and_counts_what_was_evicted_before(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "p")
+    target = acting.claim(group.nodes[0])
+    done = drain(acting, target, details=[{"evicted": 4}], evict_unmanaged_pods=True)
+    assert done.evicted == 5
+
+
+@pytest.mark.parametrize(
+    "veto",
+    [{"spec": {"unschedulable": None}}, {"metadata": {"annotations": {OWNER_ANNOTATION: None}}}],
+    ids=["uncordoned", "claim removed"],
+)
+def test_d30_veto_in_mid_drain_stops_it(acting: Acting, group: NodeGroup, namespace: str, veto: dict[str, Any]) -> None:
+    node = group.nodes[0]
+    unmanaged(acting, node, namespace, "stuck", annotations={STUCK_ANNOTATION: "yes"})
+    target = acting.claim(node)
+
+    def say_no() -> None:
+        wait_for(lambda: bool(acting.heartbeats), "the drain to start")
+        acting.patch(node, veto)
+
+    with meanwhile(say_no):
+        kind, _ = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True))
+    assert kind == ErrorType.HUMAN_VETO
+
+
+def test_d34_hundred_pods_leave_together(acting: Acting, group: NodeGroup, namespace: str) -> None:
+    node = group.nodes[0]
+    for number in range(100):
+        add_pod(acting.stack, f"p-{number}", node=node, namespace=namespace)
+    done = drain(acting, acting.claim(node), evict_unmanaged_pods=True)
+    assert done.evicted == 100
+    assert len(done.pods) <= 20
+
+
+def test_d37_another_node_of_the_same_name_is_not_drained(acting: Acting, group: NodeGroup, namespace: str) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "p")
+    target = acting.target(group.nodes[0], node_uid="another")
+    kind, _ = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True))
+    assert kind == ErrorType.NODE_GONE
+    assert pod(acting, namespace, "p").metadata.deletion_timestamp is None
+
+
+def test_fenced_run_evicts_nothing_after_its_successor_took_over(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "p")
+    earlier = acting.claim(group.nodes[0])
+    acting.run = "run-2"
+    acting.claim(group.nodes[0])
+    kind, _ = refusal(lambda: drain(acting, earlier, evict_unmanaged_pods=True))
+    assert kind == ErrorType.FENCED_OUT
+    assert pod(acting, namespace, "p").metadata.deletion_timestamp is None
+
+
+def test_cancelled_drain_stops_at_once(acting: Acting, group: NodeGroup, namespace: str) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "stuck", annotations={STUCK_ANNOTATION: "yes"})
+    target = acting.claim(group.nodes[0])
+    environment = acting.environment()
+    argument = DrainNode(
+        target=target, evict_unmanaged_pods=True, evict_local_storage_pods=True, deadline=timedelta(minutes=5)
+    )
+
+    def cancel() -> None:
+        wait_for(lambda: bool(acting.heartbeats), "the drain to start")
+        environment.cancel()
+
+    started = time.monotonic()
+    with meanwhile(cancel), pytest.raises(Exception, match="stopped this act"):
+        environment.run(DrainActivity(acting.cluster).drain_node, argument)
+    assert time.monotonic() - started < 60
