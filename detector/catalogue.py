@@ -15,7 +15,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from contract.fault import DataTrust, EvidenceEnd, Verdict
-from detector.rules import Catalogue, _rule
+from detector.literals import required_literals, why_unsafe
+from detector.rules import Catalogue, rule_of
 
 BUILT_IN: Final = Path(__file__).with_name("catalog")
 _QUIET: Final = frozenset({Verdict.APPLICATION, Verdict.NOTICE})
@@ -68,6 +69,8 @@ class RuleDocument(BaseModel):
             raise ValueError(f"is no regular expression ({error})") from error
         if compiled.search(""):
             raise ValueError("matches the empty message, so it would match every one")
+        if unsafe := why_unsafe(value):
+            raise ValueError(unsafe)
         return value
 
     @model_validator(mode="after")
@@ -114,7 +117,7 @@ def load_rules(folders: Iterable[Path]) -> list[RuleDocument]:
 
 def catalogue(folders: Iterable[Path] = (BUILT_IN,)) -> Catalogue:
     """The rules ready to match, for tests and the command line."""
-    return Catalogue([_rule(compiled(document)) for document in load_rules(folders)])
+    return Catalogue([rule_of(compiled(document)) for document in load_rules(folders)])
 
 
 def compiled(document: RuleDocument) -> dict[str, object]:
@@ -123,6 +126,7 @@ def compiled(document: RuleDocument) -> dict[str, object]:
         **document.model_dump(mode="json", exclude={"provenance", "matches", "ignores", "threshold"}),
         "threshold": document.threshold.count if document.threshold else None,
         "window_s": document.threshold.window_s if document.threshold else 0.0,
+        "needs": required_literals(document.pattern),
     }
 
 

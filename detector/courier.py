@@ -2,27 +2,30 @@
 
 The two sides are two lines of work that do not wait for each other; an entry counts as delivered when both have it
 (``detector.spool``). What cannot be reached is tried again with growing pauses and jitter, for as long as it takes:
-findings wait on the disk, and memory stays flat because entries are read again each time.
+findings wait on the disk, and memory stays flat because entries are read again each time. While one side is down the
+other goes on with what is new.
 """
 
-import asyncio
 import os
 import random
 import signal
 import sys
 import threading
+import time
+import traceback
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from contract.fault import FaultReport
-from detector.instance import known_instance_id, learn_instance_id
-from detector.spool import DELIVERED, Entry, read_entries, read_json, write_json
-from detector.temporal_side import TemporalSide
-from detector.trouble import Trouble
+from detector.couriers import TEMPFAIL
+from detector.spool import DELIVERED, Entry, lock, read_delivered, read_entries, write_json
+from detector.trouble import Hopeless, Trouble
 
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0
+_LOOK_S: Final = 0.5
+"""How often a side that is done looks for new entries while the other is not."""
+_HEAD_START_S: Final = 1.5
+"""For Temporal: loading the Kubernetes client at the same time would delay the report."""
 
 
 class Ledger:
@@ -31,7 +34,7 @@ class Ledger:
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, DELIVERED)  # noqa: PTH118 - one style with the spool
         self._lock = threading.Lock()
-        self._done = {side: int(read_json(self._path).get(side, 0)) for side in ("temporal", "node")}
+        self._done = read_delivered(folder)
 
     def done(self, side: str) -> int:
         """The last entry that a side has delivered."""
@@ -62,110 +65,140 @@ def deliver_side(
             for entry in waiting:
                 if stop.is_set():
                     return
-                deliver(entry)
+                try:
+                    deliver(entry)
+                except Hopeless as hopeless:
+                    # One entry that nobody can take must not stop those after it.
+                    say(f"Entry {entry['id']} is given up on the {side} side: {hopeless}")
                 ledger.note(side, entry["id"])
                 pause = _FIRST_PAUSE_S
         except Trouble as trouble:
             if str(trouble) != told:
                 told = str(trouble)
-                _say(f"{told} {len(waiting)} entries wait in the spool.")
+                say(f"{told} {len(waiting)} entries wait in the spool.")
             # Full jitter: a fleet whose Temporal comes back must not arrive all at once.
             stop.wait(random.uniform(0.0, pause))  # noqa: S311
             pause = min(pause * 2, _LONGEST_PAUSE_S)
         except OSError as error:
-            _say(f"What is delivered cannot be noted ({error.strerror}): make room in {folder}.")
+            say(f"What is delivered cannot be noted ({error.strerror}): make room in {folder}.")
             stop.wait(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+
+class Sides:
+    """The two lines of work, and whether both are done."""
+
+    def __init__(self, folder: str, stop: threading.Event) -> None:
+        self._folder = folder
+        self._stop = stop
+        self._ledger = Ledger(folder)
+        self._lock = threading.Lock()
+        self._busy: set[str] = set()
+        self.failed = False
+        """Whether a side ended by a mistake of ours."""
+        self.temporal_settled = threading.Event()
+        """Temporal has had its first round, whatever came of it."""
+
+    def run(self, side: str, make: Callable[[], "tuple[Callable[[Entry], None], Callable[[], None]]"]) -> None:
+        """Serve a side until both are done. ``make`` gives what delivers an entry, and what is done between rounds."""
+        try:
+            deliver, between = make()
+            while not self._stop.is_set():
+                deliver_side(side, self._folder, self._ledger, deliver, self._stop)
+                between()
+                with self._lock:
+                    self._busy.discard(side)
+                    over = not self._busy
+                if over:
+                    return
+                self._stop.wait(_LOOK_S)
+        except Exception:
+            # Anything unforeseen ends the courier with a code, and watch starts another after a pause.
+            traceback.print_exc()
+            self.failed = True
+            self._stop.set()
+
+    def start(self, *sides: "tuple[str, Callable[[], tuple[Callable[[Entry], None], Callable[[], None]]]]") -> None:
+        """Run the sides, and return when all have ended."""
+        self._busy = {name for name, _ in sides}
+        threads = [threading.Thread(target=self.run, args=side, daemon=True) for side in sides]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.1)
 
 
 def main(arguments: list[str]) -> int:
     """``python -m detector.courier FOLDER``; spawned by watch."""
     (folder,) = arguments
+    if lock(folder, "courier.lock") is None:
+        return TEMPFAIL
     cluster, node = os.environ["NODEMEND_CLUSTER"], os.environ["NODE_NAME"]
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    ledger = Ledger(folder)
-    sides = [
-        threading.Thread(target=_serve_temporal, args=(folder, ledger, cluster, node, stop), daemon=True),
-        threading.Thread(target=_serve_node, args=(folder, ledger, node, stop), daemon=True),
-    ]
-    for side in sides:
-        side.start()
-    for side in sides:
-        while side.is_alive():
-            side.join(0.1)
-    return 0
+    sides = Sides(folder, stop)
+    waiting = any(entry["kind"] == "finding" for entry in read_entries(folder)[0])
+    if not waiting:
+        sides.temporal_settled.set()
+
+    def make_temporal() -> "tuple[Callable[[Entry], None], Callable[[], None]]":
+        return _temporal(folder, cluster, node, sides.temporal_settled)
+
+    def make_node() -> "tuple[Callable[[Entry], None], Callable[[], None]]":
+        sides.temporal_settled.wait(_HEAD_START_S)
+        return _node(folder, node)
+
+    sides.start(("temporal", make_temporal), ("node", make_node))
+    return 70 if sides.failed else 0
 
 
-def _serve_temporal(folder: str, ledger: Ledger, cluster: str, node: str, stop: threading.Event) -> None:
-    temporal, loop = TemporalSide(), asyncio.new_event_loop()
-    instance_id: str | None = None
+def _temporal(
+    folder: str, cluster: str, node: str, settled: threading.Event
+) -> "tuple[Callable[[Entry], None], Callable[[], None]]":
+    """What delivers to Temporal. Nothing is loaded before there is a finding: most couriers only bring a heartbeat."""
+    made: list[Callable[[Entry], None]] = []
 
     def deliver(entry: Entry) -> None:
-        nonlocal instance_id
-        if not is_report(entry):
+        if entry["kind"] != "finding":
             return
-        instance_id = instance_id or known_instance_id(folder) or _ask_the_node(folder, node)
-        loop.run_until_complete(temporal.deliver(to_report(entry, cluster, node, instance_id)))
+        try:
+            if not made:
+                from detector.reports import Reporter
 
-    deliver_side("temporal", folder, ledger, deliver, stop)
+                made.append(Reporter(folder, cluster, node).deliver)
+            made[0](entry)
+        finally:
+            settled.set()
 
-
-def _ask_the_node(folder: str, node: str) -> str | None:
-    from detector.node_side import NodeSide  # a second to import, which a report need not wait for
-
-    try:
-        found = NodeSide(folder, node).instance_id()
-    except Trouble as trouble:
-        _say(f"{trouble} The report goes out without an instance id.")
-        return None
-    if found:
-        learn_instance_id(folder, found)
-    return found
+    return deliver, settled.set
 
 
-def _serve_node(folder: str, ledger: Ledger, node: str, stop: threading.Event) -> None:
+def _node(folder: str, node: str) -> "tuple[Callable[[Entry], None], Callable[[], None]]":
     from detector.node_side import NodeSide
 
-    node_side = NodeSide(folder, node)
-    deliver_side("node", folder, ledger, node_side.deliver, stop)
-    try:
-        node_side.heartbeat()
-        if known_instance_id(folder) is None and (found := node_side.instance_id()):
-            learn_instance_id(folder, found)
-    except Trouble as trouble:
-        _say(str(trouble))
+    side = NodeSide(folder, node)
+    beat_at = -_HEARTBEAT_S
+
+    def heartbeat() -> None:
+        nonlocal beat_at
+        if time.monotonic() - beat_at < _HEARTBEAT_S:
+            return
+        beat_at = time.monotonic()
+        try:
+            side.heartbeat()
+        except Trouble as trouble:
+            say(str(trouble))
+
+    return side.deliver, heartbeat
 
 
-def is_report(entry: Entry) -> bool:
-    """Whether an entry is for Temporal; the others are the node's alone."""
-    return bool(entry["kind"] == "finding")
+_HEARTBEAT_S: Final = 200.0
 
 
-def to_report(entry: Entry, cluster: str, node: str, instance_id: str | None) -> FaultReport:
-    """The report of a spooled finding."""
-    known = {name: value for name, value in entry.items() if name in FaultReport.model_fields}
-    return FaultReport.model_validate(
-        {
-            **known,
-            "cluster": cluster,
-            "node": node,
-            "instance_id": instance_id,
-            "kernel_version": os.uname().release,
-            "detector_version": _version(),
-        }
-    )
-
-
-def _version() -> str:
-    try:
-        return version("nodemend")
-    except PackageNotFoundError:
-        return ""
-
-
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """Tell the pod's log."""
     print(f"courier: {line}", file=sys.stderr, flush=True)
 
 

@@ -59,15 +59,20 @@ def _answer(client: socket.socket, status: str, kind: str, body: str) -> None:
     client.sendall(head.encode() + payload)
 
 
-def render(samples: "list[tuple[str, str, str, dict[str, str], float]]") -> str:
-    """Prometheus text from (name, type, help, labels, value); samples of one name stand together."""
-    lines, named = [], set()
+Sample = tuple[str, str, str, dict[str, str], float]
+"""Name, type, help, labels, value."""
+
+
+def render(samples: "list[Sample]") -> str:
+    """Prometheus text; samples of one name stand together."""
+    lines: list[str] = []
+    named: set[str] = set()
     for name, kind, text, labels, value in samples:
         if name not in named:
             named.add(name)
             lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
         joined = ",".join(f'{key}="{_escape(value)}"' for key, value in labels.items())
-        lines.append(f"{name}{{{joined}}} {value:g}" if joined else f"{name} {value:g}")
+        lines.append(f"{name}{{{joined}}} {value:.12g}" if joined else f"{name} {value:.12g}")
     return "\n".join(lines) + "\n"
 
 

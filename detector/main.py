@@ -16,8 +16,10 @@ from detector.catalogue import CatalogueError, compile_catalogue
 from detector.settings import DetectorSettings
 
 
-def main(_argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Become watch. Returns only when that is not possible, with the exit code."""
+    if argv:
+        return _help(argv)
     try:
         settings = DetectorSettings()
         _become_watch(settings)
@@ -42,8 +44,37 @@ def _become_watch(settings: DetectorSettings) -> NoReturn:
     compile_catalogue(rules, settings.rules_dir)
     host, _, port = settings.detector_address.rpartition(":")
     environment = {**os.environ, "NODEMEND_CLUSTER": settings.cluster, "NODE_NAME": settings.node}
-    command = [sys.executable, "-m", "detector.watch", str(settings.kmsg), str(settings.spool_dir), str(rules), host]
-    os.execve(sys.executable, [*command, port], environment)  # noqa: S606 - becoming watch is the point
+    command = [sys.executable, "-m", "detector.watch", str(settings.kmsg), str(settings.spool_dir), str(rules)]
+    arguments = [host, port, str(settings.self_test_s)]
+    os.execve(sys.executable, [*command, *arguments], environment)  # noqa: S606 - becoming watch is the point
+
+
+def _help(argv: Sequence[str]) -> int:
+    """There are no arguments: a table of the variables is what there is to say."""
+    asked = set(argv) <= {"-h", "--help"}
+    lines = [
+        "Usage: python -m detector      Watch this node's kernel log. All settings are environment variables:",
+        "",
+        *(f"  {name:28} {default:18} {meaning}" for name, default, meaning in _variables()),
+        "",
+        "Exit codes: 0 stopped by a signal, 65 a rule cannot be used, 78 a setting is wrong.",
+    ]
+    print("\n".join(lines), file=sys.stdout if asked else sys.stderr)
+    return ExitCode.OK if asked else ExitCode.USAGE
+
+
+def _variables() -> list[tuple[str, str, str]]:
+    own = []
+    for name, field in DetectorSettings.model_fields.items():
+        variable = "NODE_NAME" if name == "node" else f"NODEMEND_{name.upper()}"
+        default = "required" if field.is_required() else "host name" if name == "node" else str(field.default)
+        own.append((variable, default, field.description or ""))
+    return [
+        *own,
+        ("POD_NAMESPACE", "none", "Namespace of the detector's Lease (downward API); without it there is none."),
+        ("KUBECONFIG", "service account", "The Kubernetes API, where the detector runs outside a pod."),
+        ("TEMPORAL_*", "localhost:7233", "As for every Temporal client: ADDRESS, NAMESPACE, API_KEY, TLS_*, PROFILE."),
+    ]
 
 
 def _say(line: str) -> None:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -17,16 +18,23 @@ from kubernetes.config import ConfigException
 from urllib3.exceptions import HTTPError
 
 from contract.names import EVENT_SOURCE
-from detector.instance import is_instance_id
+from detector.conditions import LOG_HEALTH
+from detector.evidence import device_count, neuron_counters
+from detector.instance import is_instance_id, known_instance_id
 from detector.spool import STATE, Entry, read_json
-from detector.trouble import Trouble
+from detector.trouble import Hopeless, Trouble
 
 _CALL_S: Final = (5.0, 10.0)
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
 _NODE_PATIENCE_S: Final = 600.0
 """After this long without its Node, an entry is given up on this side: Temporal has it, and decides."""
-_NO_ERROR: Final = {"NeuronHealth": ("NeuronHasNoError", "Neuron has no error")}
-"""What today's users see while nothing is wrong (the Neuron node problem detector's own words)."""
+_LEASE_S: Final = 600
+"""Two heartbeats and some patience."""
+_ALWAYS: Final = {
+    "NeuronHealth": ("NeuronHasNoError", "Neuron has no error"),
+    LOG_HEALTH: ("KernelLogIsRead", "The kernel log is read and findings are kept"),
+}
+"""What users see while nothing is wrong; the first in the Neuron node problem detector's own words."""
 
 
 class NodeSide:
@@ -45,60 +53,89 @@ class NodeSide:
             Trouble: the API server cannot be reached or refuses.
         """
         node = self._node()
-        provider_id = str(node["spec"].get("providerID", "")) if node else ""
-        last = provider_id.rpartition("/")[2]
-        return last if provider_id.startswith("aws:///") and is_instance_id(last) else None
+        return instance_of(node) if node else None
 
     def deliver(self, entry: Entry) -> None:
         """Write the Event of an entry, and bring the conditions up to date.
 
         Raises:
             Trouble: the API server cannot be reached or refuses.
+            Hopeless: there is no Node of this machine to write to.
         """
-        node = self._node()
-        if node is None:
-            # The Node may register later; a finding must not block those after it for ever.
-            self._absent_since = self._absent_since or time.monotonic()
-            if time.monotonic() - self._absent_since < _NODE_PATIENCE_S:
-                raise Trouble(f"There is no Node {self._name} in the cluster: check NODE_NAME. It is tried again.")
-            return
-        self._absent_since = None
+        node = self._own_node()
         self._bring_up_to_date(node)
         self._write_event(node, entry)
 
     def heartbeat(self) -> None:
-        """Refresh the conditions, so that silence means a dead detector (C5).
+        """Refresh the conditions and the Lease, so that silence means a dead detector (C5).
 
         Raises:
             Trouble: the API server cannot be reached or refuses.
         """
+        try:
+            node = self._own_node(patience_s=0.0)
+        except Hopeless as hopeless:
+            raise Trouble(str(hopeless)) from hopeless
+        self._bring_up_to_date(node)
+        if namespace := os.environ.get("POD_NAMESPACE"):
+            self._renew_lease(node, namespace)
+
+    def _own_node(self, patience_s: float = _NODE_PATIENCE_S) -> dict[str, Any]:
+        """The Node of this very machine: names come back on other ones (C16)."""
         node = self._node()
-        if node is not None:
-            self._bring_up_to_date(node)
+        if node is None:
+            why = f"There is no Node {self._name} in the cluster: check NODE_NAME."
+        elif (found := instance_of(node)) and (own := known_instance_id(self._folder)) and found != own:
+            why = f"The Node {self._name} is {found}, and this machine is {own}: nothing is written to another's Node."
+        else:
+            self._absent_since = None
+            return node
+        # The Node may register later; a finding must not block those after it for ever.
+        self._absent_since = self._absent_since or time.monotonic()
+        if time.monotonic() - self._absent_since < patience_s:
+            raise Trouble(f"{why} It is tried again.")
+        raise Hopeless(f"{why} Temporal has it, and decides.")
 
     def _bring_up_to_date(self, node: dict[str, Any]) -> None:
         state = read_json(os.path.join(self._folder, STATE))  # noqa: PTH118 - one style with the spool
-        faults: dict[str, dict[str, Any]] = state.get("conditions", {})
-        present = {condition["type"]: condition for condition in node["status"].get("conditions", [])}
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        faults: dict[str, dict[str, Any]] = dict(state.get("worst") or {})
+        present = {condition["type"]: condition for condition in node.get("status", {}).get("conditions", [])}
+        now = _now()
+        if trouble := os.environ.get("NODEMEND_DETECTOR_TROUBLE"):
+            # It cannot be in the state: the disk that holds it is the trouble.
+            faults.setdefault(LOG_HEALTH, {"reason": "DetectorSpoolUnwritable", "message": trouble})
+        types = sorted({*state.get("condition_types", ()), *faults, *_ALWAYS})
         wanted = [
             merged_condition(kind, faults.get(kind), present.get(kind), now)
-            for kind in state.get("condition_types", sorted(faults))
-            if kind in faults or kind in present or kind in _NO_ERROR
+            for kind in types
+            if kind in faults or kind in present or kind in _ALWAYS
         ]
-        if wanted:
-            self._call(
-                f"patch nodes/status of {self._name}",
-                self._api().patch_node_status,
-                self._name,
-                # The UID holds the patch to this very Node: names come back on other machines (C16).
-                {"metadata": {"uid": node["metadata"]["uid"]}, "status": {"conditions": wanted}},
-                _content_type=_STRATEGIC,
-            )
+        self._call(
+            f"patch nodes/status of {self._name}",
+            self._api().patch_node_status,
+            self._name,
+            # The UID holds the patch to this very Node (C16).
+            {"metadata": {"uid": node["metadata"]["uid"]}, "status": {"conditions": wanted}},
+            _content_type=_STRATEGIC,
+        )
+
+    def _renew_lease(self, node: dict[str, Any], namespace: str) -> None:
+        """Say that the reader lives. A Lease that is not renewed is a finding of its own for whoever looks."""
+        name = f"nodemend-detector-{self._name}"[:253]
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": self._name, "leaseDurationSeconds": _LEASE_S, "renewTime": now}
+        api = client.CoordinationV1Api()
+        what = f"renew the Lease {namespace}/{name}"
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": node["metadata"]["uid"]}
+        try:
+            self._call(what, api.patch_namespaced_lease, name, namespace, {"spec": spec}, _content_type=_STRATEGIC)
+        except _Missing:
+            body = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": {**spec, "acquireTime": now}}
+            self._call(what, api.create_namespaced_lease, namespace, body)
 
     def _write_event(self, node: dict[str, Any], entry: Entry) -> None:
-        reason, message, stamp = describe(entry)
-        parts = (node["metadata"]["uid"], entry["boot_id"], entry["seq"], entry.get("signature", entry["kind"]))
+        reason, message, first, last = describe(entry)
+        parts = (node["metadata"]["uid"], *(entry.get(name) for name in ("boot_id", "seq", "kind", "signature")))
         digest = hashlib.sha256("/".join(map(str, parts)).encode()).hexdigest()[:16]
         name = f"{self._name}.{digest}"[:253]
         body: dict[str, Any] = {
@@ -116,17 +153,24 @@ class NodeSide:
             "message": message[:1024],
             "type": "Warning",
             "source": {"component": f"{EVENT_SOURCE}-detector", "host": self._name},
-            "firstTimestamp": stamp,
-            "lastTimestamp": stamp,
-            "count": int(entry.get("count", 1)),
+            "firstTimestamp": first,
+            "lastTimestamp": last,
+            "count": int(entry.get("count") or 1),
         }
         try:
             self._call("create events", self._api().create_namespaced_event, "default", body)
         except _Conflict:
-            update = {"count": body["count"], "lastTimestamp": stamp, "message": body["message"]}
-            self._call(
-                "patch events", self._api().patch_namespaced_event, name, "default", update, _content_type=_STRATEGIC
-            )
+            update = {"count": body["count"], "lastTimestamp": last, "message": body["message"]}
+            # It may have expired in between; the next report of the same finding makes it again.
+            with suppress(_Missing):
+                self._call(
+                    "patch events",
+                    self._api().patch_namespaced_event,
+                    name,
+                    "default",
+                    update,
+                    _content_type=_STRATEGIC,
+                )
 
     def _node(self) -> dict[str, Any] | None:
         try:
@@ -139,7 +183,11 @@ class NodeSide:
     def _api(self) -> Any:
         if self._core is None:
             try:
-                config.load_config()
+                # Not `load_config`: it talks to standard output each time.
+                if os.environ.get("KUBERNETES_SERVICE_HOST") and not os.environ.get("KUBECONFIG"):
+                    config.load_incluster_config()
+                else:
+                    config.load_kube_config()
             except ConfigException as error:
                 raise Trouble(
                     f"No Kubernetes cluster is configured ({error}): run in a pod with a service account, or set "
@@ -152,29 +200,35 @@ class NodeSide:
         try:
             return call(*arguments, **options, _request_timeout=_CALL_S, _preload_content=False)
         except ApiException as error:
+            again = f"Kubernetes answered {error.status} {error.reason} to `{what}`: it is tried again."
             if error.status == 404:
-                raise _Missing from error
+                raise _Missing(again) from error
             if error.status == 409:
-                raise _Conflict from error
+                raise _Conflict(again) from error
             if error.status in (401, 403):
                 raise Trouble(
                     f"Kubernetes refuses `{what}` ({error.reason}): grant it to the detector's service account."
                 ) from error
-            raise Trouble(
-                f"Kubernetes answered {error.status} {error.reason} to `{what}`: it is tried again."
-            ) from error
+            raise Trouble(again) from error
         except HTTPError as error:
             raise Trouble(
                 f"The Kubernetes API cannot be reached ({type(error).__name__}): it is tried again."
             ) from error
 
 
-class _Missing(Exception):  # noqa: N818
-    """404."""
+class _Missing(Trouble):
+    """404. Where nobody expects it, it passes: the Node was just deleted, say."""
 
 
-class _Conflict(Exception):  # noqa: N818
-    """409."""
+class _Conflict(Trouble):
+    """409, likewise: another Node has the name now."""
+
+
+def instance_of(node: dict[str, Any]) -> str | None:
+    """The EC2 instance id that a Node names; None when it names none. Pure."""
+    provider_id = str(node.get("spec", {}).get("providerID", ""))
+    last = provider_id.rpartition("/")[2]
+    return last if provider_id.startswith("aws:///") and is_instance_id(last) else None
 
 
 def merged_condition(
@@ -185,7 +239,7 @@ def merged_condition(
         status, reason, message = "True", str(fault["reason"]), str(fault["message"])
     else:
         status = "False"
-        reason, message = _NO_ERROR.get(kind, (f"{kind}NoError", "No error is known"))
+        reason, message = _ALWAYS.get(kind, (f"{kind}NoError", "No error is known"))
     same = present is not None and present.get("status") == status
     since = present["lastTransitionTime"] if same and present else now
     return {
@@ -198,21 +252,38 @@ def merged_condition(
     }
 
 
-def describe(entry: Entry) -> tuple[str, str, str]:
-    """Reason, message and time of the Event of an entry. Pure."""
-    if entry["kind"] == "loss":
-        lost = ", ".join(f"{number} {reason}" for reason, number in sorted(entry["records"].items()))
-        return (
-            "KernelRecordsLost",
-            f"Kernel records could not be read: {lost}. A fault may have been missed: check the devices.",
-            _whole_seconds(entry["seen"]),
-        )
+def describe(entry: Entry) -> tuple[str, str, str, str]:
+    """Reason, message, first and last time of the Event of an entry."""
+    if entry["kind"] != "finding":
+        seen = _whole_seconds(str(entry.get("seen") or _now()))
+        message = str(entry.get("message", ""))
+        if entry.get("reason") == "KernelRecordsLost":
+            message += f" {probe()}"
+        return str(entry.get("reason") or "DetectorNote"), message, seen, seen
     drill = "Drill: " if entry.get("drill") else ""
-    return (
-        str(entry["reason"]),
-        f"{drill}{entry['message']} (rule {entry['rule']}, {entry['verdict']}, seen {entry['count']} times)",
-        _whole_seconds(entry["last_seen"]),
-    )
+    try:
+        return (
+            str(entry["reason"]),
+            f"{drill}{str(entry['message'])[:800]} (rule {entry['rule']}, {entry['verdict']}, seen {entry['count']} "
+            f"times, boot {entry['boot_id']}, record {entry['seq']})",
+            _whole_seconds(str(entry["first_seen"])),
+            _whole_seconds(str(entry["last_seen"])),
+        )
+    except KeyError as error:
+        raise Hopeless(f"it is damaged: it has no {error}.") from error
+
+
+def probe() -> str:
+    """What the devices themselves say, when a line may have been missed."""
+    counters = neuron_counters()
+    if counters:
+        return "Counters of uncorrected errors: " + ", ".join(f"{name}={value}" for name, value in counters.items())
+    devices = device_count()
+    return f"{devices} Neuron devices are there, and none counts an uncorrected error." if devices else ""
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _whole_seconds(stamp: str) -> str:

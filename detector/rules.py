@@ -1,4 +1,8 @@
-"""Matching kernel messages against the compiled catalogue. Standard library alone."""
+"""Matching kernel messages against the compiled catalogue. Standard library alone.
+
+A rule's pattern runs only on lines that hold a text without which it cannot match (``detector.literals``), and such
+texts are looked for in many raw records at once: most lines are nobody's fault.
+"""
 
 import json
 import re
@@ -6,8 +10,11 @@ from typing import Any, Final, NamedTuple
 
 _KEY_VALUE: Final = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,40})=([^\s\"']{1,200})")
 """The line's own ``key=value`` pairs, e.g. ``nd-id=3``."""
+_PLACE: Final = re.compile(r"\{([\w-]+)\}")
+_NOT_OF_A_REASON: Final = re.compile(r"[^A-Za-z0-9_]")
+_REASON_MAX: Final = 128
 _PAIRS_MAX: Final = 24
-_TEXT_MAX: Final = 4096
+_TEXT_MAX: Final = 2048
 """Longest text that is matched: no rule needs more, and patterns run in bounded time."""
 
 
@@ -27,6 +34,8 @@ class Rule(NamedTuple):
     signature: "tuple[str, ...]"
     threshold: "int | None"
     window_s: float
+    needs: "tuple[str, ...]" = ()
+    """Texts of which every match contains at least one; empty: always run."""
 
 
 class Match(NamedTuple):
@@ -43,6 +52,13 @@ class Catalogue:
 
     def __init__(self, rules: "list[Rule]") -> None:
         self.rules = rules
+        self._always = [index for index, rule in enumerate(rules) if not rule.needs]
+        needed: dict[str, list[int]] = {}
+        for index, rule in enumerate(rules):
+            for text in rule.needs:
+                needed.setdefault(text, []).append(index)
+        self._needed = list(needed.items())
+        self._marks = [text.encode() for text in needed]
 
     @classmethod
     def load(cls, path: str) -> "Catalogue":
@@ -54,12 +70,20 @@ class Catalogue:
         """
         with open(path, encoding="utf-8") as handle:  # noqa: PTH123 - pathlib costs memory that watch does not have
             documents: list[dict[str, Any]] = json.load(handle)["rules"]
-        return cls([_rule(document) for document in documents])
+        return cls([rule_of(document) for document in documents])
+
+    def marks(self, raw: bytes) -> "list[bytes]":
+        """Which texts of interest some raw records hold. None: no rule matches, unless the kernel escaped something."""
+        return [mark for mark in self._marks if mark in raw] if not self._always else [b""]
 
     def match(self, message: str) -> "Match | None":
         """The first rule that knows the message."""
         text = message[:_TEXT_MAX]
-        for rule in self.rules:
+        candidates = [index for needed, indexes in self._needed if needed in text for index in indexes]
+        if not candidates and not self._always:
+            return None
+        for index in sorted({*candidates, *self._always}):
+            rule = self.rules[index]
             found = rule.pattern.search(text)
             if found:
                 captured = {key: value for key, value in found.groupdict().items() if value}
@@ -78,7 +102,8 @@ def key_values(text: str) -> "dict[str, str]":
     return found
 
 
-def _rule(document: "dict[str, Any]") -> Rule:
+def rule_of(document: "dict[str, Any]") -> Rule:
+    """A rule from its compiled form."""
     return Rule(
         id=document["id"],
         pattern=re.compile(document["pattern"]),
@@ -93,15 +118,17 @@ def _rule(document: "dict[str, Any]") -> Rule:
         signature=tuple(document["signature"]),
         threshold=document["threshold"],
         window_s=document["window_s"],
+        needs=tuple(document["needs"]),
     )
 
 
 def _fill(template: str, fields: "dict[str, str]") -> str:
     """A reason: letters, digits and underscores, as Kubernetes wants it (CamelCase word, here with codes)."""
-    filled = re.sub(r"\{([\w-]+)\}", lambda match: fields.get(match[1], "UNKNOWN"), template)
-    return re.sub(r"[^A-Za-z0-9_]", "_", filled)[:128]
+    if "{" in template:
+        template = _PLACE.sub(lambda match: fields.get(match[1], "UNKNOWN"), template)
+    return _NOT_OF_A_REASON.sub("_", template)[:_REASON_MAX]
 
 
 def _signature(rule: Rule, fields: "dict[str, str]") -> str:
-    """Rule, device and code: what de-duplication counts."""
+    """Rule, device and code: what de-duplication counts (K26)."""
     return "/".join([rule.id, *(f"{key}={fields[key]}" for key in rule.signature if key in fields)])[:200]

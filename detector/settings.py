@@ -27,6 +27,12 @@ class DetectorSettings(BaseSettings):
     detector_address: str = Field(
         default="127.0.0.1:20257", description="host:port of /metrics and /healthz; port 0 picks one."
     )
+    self_test_s: float = Field(
+        default=0.0,
+        ge=0.0,
+        description="Every so many seconds a line is written to the kernel log and must come back; 0 for never. "
+        "Needs write access to it.",
+    )
     instance_id: str | None = Field(
         default=None,
         pattern=r"^i-[0-9a-f]{8,17}$",

@@ -1,11 +1,15 @@
 """The spool: findings on the node's disk until they are delivered, in JSON lines, each synced before it counts.
 
-Watch writes ``spool.jsonl`` and ``state.json``; the courier writes ``delivered.json`` and nothing else, so neither
-ever waits for the other. A torn last line is what a crash leaves, and is no finding yet. Standard library alone.
+Watch writes ``spool.jsonl`` and ``state.json``; the courier writes ``delivered.json`` and nothing else of these, so
+neither ever waits for the other. A torn last line is what a crash leaves, and is no finding yet. Standard library
+alone.
 """
 
+import errno
+import fcntl
 import json
 import os
+from collections.abc import Iterator
 from typing import Any, Final
 
 Entry = dict[str, Any]
@@ -13,10 +17,15 @@ Entry = dict[str, Any]
 SPOOL: Final = "spool.jsonl"
 STATE: Final = "state.json"
 DELIVERED: Final = "delivered.json"
+SIDES: Final = ("temporal", "node")
 
 _MOST_ENTRIES: Final = 2000
 """Bound of the spool, at most 8 KB an entry."""
-_WORST_FIRST: Final = ("hardware", "repairable", "ambiguous", "elsewhere", "application", "notice")
+_IDENTITY: Final = ("kind", "boot_id", "seq", "signature", "count")
+_RANK: Final = {
+    verdict: rank
+    for rank, verdict in enumerate(("hardware", "repairable", "ambiguous", "elsewhere", "application", "notice"))
+}
 
 
 def read_json(path: str) -> "dict[str, Any]":
@@ -35,27 +44,47 @@ def write_json(path: str, value: "dict[str, Any]") -> None:
     Raises:
         OSError: it could not be written; the file before it is untouched.
     """
+    write_text(path, json.dumps(value, ensure_ascii=False))
+
+
+def write_text(path: str, text: str) -> None:
+    """Replace a file as a whole, on the disk when this returns.
+
+    Raises:
+        OSError: it could not be written; the file before it is untouched.
+    """
     temporary = f"{path}.tmp"
-    _write_whole(temporary, json.dumps(value, ensure_ascii=False))
+    _write_whole(temporary, text)
     os.replace(temporary, path)  # noqa: PTH105
     _sync_folder(os.path.dirname(path))  # noqa: PTH120
 
 
 def read_entries(folder: str) -> "tuple[list[Entry], int]":
     """The entries of a spool in order, and how many lines were no entries (torn or corrupt)."""
-    entries, broken = [], 0
+    found = list(_entries(folder))
+    entries = [entry for entry in found if entry is not None]
+    return entries, len(found) - len(entries)
+
+
+def read_delivered(folder: str) -> "dict[str, int]":
+    """The last entry that each side has; 0 for none."""
+    found = read_json(os.path.join(folder, DELIVERED))  # noqa: PTH118
+    return {side: value if isinstance(value := found.get(side), int) else 0 for side in SIDES}
+
+
+def _entries(folder: str) -> "Iterator[Entry | None]":
+    """Line by line; None for what is no entry."""
     try:
         with open(os.path.join(folder, SPOOL), "rb") as handle:  # noqa: PTH118, PTH123
             for line in handle:
                 try:
                     entry = json.loads(line)
-                    int(entry["id"])
-                    entries.append(entry)
-                except (ValueError, TypeError, KeyError):
-                    broken += 1
+                    whole = isinstance(entry, dict) and isinstance(entry["id"], int) and isinstance(entry["kind"], str)
+                except (ValueError, KeyError, RecursionError):
+                    whole = False
+                yield entry if whole else None
     except FileNotFoundError:
-        pass
-    return entries, broken
+        return
 
 
 class Spool:
@@ -69,12 +98,12 @@ class Spool:
         """
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103
         self.folder = folder
-        self.entries, self.broken = read_entries(folder)
+        entries, self.broken = read_entries(folder)
+        self.entries = [_head(entry) for entry in entries]
+        """In order, and only what is needed to order them: the rest stays on the disk."""
         self.dropped: dict[str, int] = {}
         """By verdict: what did not fit."""
-        self._next = max((entry["id"] for entry in self.entries), default=0) + 1
-        delivered = read_json(os.path.join(folder, DELIVERED))  # noqa: PTH118
-        self._next = max(self._next, int(delivered.get("temporal", 0)) + 1, int(delivered.get("node", 0)) + 1)
+        self._next = max([*(entry["id"] for entry in entries), *read_delivered(folder).values()], default=0) + 1
         if self.broken or not _ends_whole(os.path.join(folder, SPOOL)):  # noqa: PTH118
             self._rewrite()
 
@@ -89,25 +118,45 @@ class Spool:
         Raises:
             OSError: it is not on the disk, nor in the spool: try again later.
         """
-        entry: Entry = {"id": self._next, "kind": kind, **content}
-        line = (json.dumps(entry, ensure_ascii=False) + "\n").encode()
+        self.append_all([(kind, content)])
+
+    def append_all(self, new: "list[tuple[str, dict[str, Any]]]") -> None:
+        """Add entries; all of them are on the disk when this returns.
+
+        What is in the spool already is not added again: after a crash, records beyond the saved cursor are read twice.
+
+        Raises:
+            OSError: none of them is on the disk, nor in the spool: try again later.
+        """
+        known = {_identity(entry) for entry in self.entries}
+        added: list[Entry] = []
+        for kind, content in new:
+            entry: Entry = {"id": self._next + len(added), "kind": kind, **content}
+            if _identity(entry) not in known:
+                known.add(_identity(entry))
+                added.append(entry)
+        if not added:
+            return
+        lines = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in added).encode("utf-8", "replace")
         path = os.path.join(self.folder, SPOOL)  # noqa: PTH118
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             size = os.fstat(descriptor).st_size
             try:
-                written = os.write(descriptor, line)
-                if written != len(line):
-                    raise OSError(28, "No space left on device")
+                written = os.write(descriptor, lines)
+                if written != len(lines):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(descriptor)
+                if not size:
+                    _sync_folder(self.folder)
             except OSError:
                 # A half line would swallow the next one.
                 os.ftruncate(descriptor, size)
                 raise
         finally:
             os.close(descriptor)
-        self.entries.append(entry)
-        self._next += 1
+        self.entries += [_head(entry) for entry in added]
+        self._next += len(added)
         if len(self.entries) > _MOST_ENTRIES:
             self._make_room()
 
@@ -117,27 +166,74 @@ class Spool:
         Raises:
             OSError: the disk; the spool is as before.
         """
-        delivered = read_json(os.path.join(self.folder, DELIVERED))  # noqa: PTH118
-        done = min(int(delivered.get("temporal", 0)), int(delivered.get("node", 0)))
+        done = min(read_delivered(self.folder).values())
         left = [entry for entry in self.entries if entry["id"] > done]
-        if len(left) != len(self.entries):
-            self.entries = left
+        if len(left) == len(self.entries):
+            return
+        before, self.entries = self.entries, left
+        try:
             self._rewrite()
+        except OSError:
+            self.entries = before
+            raise
 
     def _make_room(self) -> None:
         """Drop the least of the entries: a hardware finding never goes before a notice (K23)."""
-        worst = {verdict: rank for rank, verdict in enumerate(_WORST_FIRST)}
-        least = max(self.entries, key=lambda entry: (worst.get(entry.get("verdict", "notice"), 9), entry["id"]))
-        self.entries.remove(least)
-        verdict = str(least.get("verdict", least["kind"]))
-        self.dropped[verdict] = self.dropped.get(verdict, 0) + 1
+        while len(self.entries) > _MOST_ENTRIES:
+            gone = self.entries.pop(least(self.entries))
+            verdict = str(gone.get("verdict") or gone["kind"])
+            self.dropped[verdict] = self.dropped.get(verdict, 0) + 1
         self._rewrite()
 
     def _rewrite(self) -> None:
+        """Leave on the disk what is in memory."""
+        kept = {entry["id"] for entry in self.entries}
         path = os.path.join(self.folder, SPOOL)  # noqa: PTH118
-        _write_whole(f"{path}.tmp", "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in self.entries))
+        descriptor = os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w", encoding="utf-8", errors="replace") as target:  # noqa: PTH123
+            for entry in _entries(self.folder):
+                if entry is not None and entry["id"] in kept:
+                    kept.discard(entry["id"])
+                    target.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            target.flush()
+            os.fsync(descriptor)
         os.replace(f"{path}.tmp", path)  # noqa: PTH105
         _sync_folder(self.folder)
+
+
+def _head(entry: Entry) -> Entry:
+    return {name: entry.get(name) for name in ("id", *_IDENTITY, "verdict", "drill")}
+
+
+def least(entries: "list[Entry]") -> int:
+    """Which entry to do without: of the least verdict, rehearsals first, the newest, for the oldest came first."""
+
+    def rank(index: int) -> "tuple[int, bool, int]":
+        entry = entries[index]
+        verdict = str(entry.get("verdict") or "notice")
+        return _RANK.get(verdict, len(_RANK)), bool(entry.get("drill")), index
+
+    return max(range(len(entries)), key=rank)
+
+
+def lock(folder: str, name: str) -> "int | None":
+    """Take a lock that ends with the process; None when another process has it.
+
+    Raises:
+        OSError: the folder cannot be used.
+    """
+    descriptor = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)  # noqa: PTH118
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _identity(entry: Entry) -> "tuple[Any, ...]":
+    """What makes two entries the same one."""
+    return tuple(entry.get(name) for name in _IDENTITY)
 
 
 def _ends_whole(path: str) -> bool:
@@ -154,7 +250,7 @@ def _ends_whole(path: str) -> bool:
 def _write_whole(path: str, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        data = memoryview(text.encode())
+        data = memoryview(text.encode("utf-8", "replace"))
         while data:
             data = data[os.write(descriptor, data) :]
         os.fsync(descriptor)

@@ -1,9 +1,11 @@
-"""Watch: the process that reads the kernel log for as long as the node lives. Small, and stopped by no network.
+"""Watch: the process that reads the kernel log for as long as the node lives. Small, and stopped by no network or disk.
 
-It reads, counts, matches and spools; a courier that it spawns talks to Temporal and Kubernetes. Standard library
-alone, at most 20 MB. The rules of the correctness reference that it keeps are named K1 to K27 in ``tests/detecting``.
+It reads, counts and matches; ``detector.keeper`` puts findings on the disk beside it, and a courier that it spawns
+talks to Temporal and Kubernetes. Standard library alone, at most 20 MB. The rules of the correctness reference that
+it keeps are named K1 to K27 in ``tests/detecting``.
 """
 
+import json
 import os
 import random
 import select
@@ -12,28 +14,40 @@ import sys
 import time
 from typing import Any, Final
 
-from detector.exporter import Exporter, render
+from detector.conditions import Conditions
+from detector.couriers import Couriers
+from detector.exporter import Exporter
 from detector.findings import Findings, iso
-from detector.kmsg import BlindError, Lost, Reader, Record
+from detector.keeper import Keeper
+from detector.kmsg import BlindError, Reader, Record
+from detector.lines import Line, Lines
+from detector.marker import Marker
+from detector.metrics import Facts, expose
 from detector.rules import Catalogue
-from detector.spool import STATE, Spool, read_json, write_json
+from detector.spool import DELIVERED, SPOOL, STATE, Spool, lock, read_json
 
 _TICK_S: Final = 1.0
 _FILE_TICK_S: Final = 0.1
 """A regular file wakes nobody when it grows."""
+_NAP_S: Final = 0.02
+"""After a few harmless lines: the next ones are read together. The ring holds many times what comes meanwhile."""
+_FEW: Final = 64
 _SAVE_EVERY_S: Final = 5.0
 _HEARTBEAT_S: Final = 240.0
 """Under the five minutes after which consumers call a condition stale (C5)."""
-_LOSS_EVERY_S: Final = 10.0
+_TOLD_AGAIN_S: Final = 10.0
+"""At most this often does a change of conditions alone start a courier, or a loss become an Event."""
 _RETRY_CAP_S: Final = 60.0
-_DRILL_ENDS_S: Final = 600.0
+_STUCK_S: Final = 30.0
+"""A disk that is silent for this long is a fault."""
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+_DMI: Final = "/sys/devices/virtual/dmi/id/board_asset_tag"
 
 
 class Watch:
     """The loop and what it knows."""
 
-    def __init__(self, log: str, folder: str, catalogue: Catalogue, exporter: Exporter) -> None:
+    def __init__(self, log: str, folder: str, catalogue: Catalogue, exporter: Exporter, marker: Marker) -> None:
         """Take up where the last one stopped.
 
         Raises:
@@ -42,272 +56,322 @@ class Watch:
         self._log = log
         self._catalogue = catalogue
         self._exporter = exporter
-        self.spool = Spool(folder)
-        self._state_path = os.path.join(folder, STATE)  # noqa: PTH118
-        self._boot_id = _boot_id()
-        state = read_json(self._state_path)
+        self._marker = marker
+        self._boot_id = _first_line(_BOOT_ID)
+        self._machine = os.environ.get("NODEMEND_INSTANCE_ID") or _first_line(_DMI)
+        self._notes: list[tuple[str, str]] = []
+        state = self._take_up(folder)
         same_boot = state.get("boot_id") == self._boot_id
-        self._cursor: int | None = state.get("seq") if same_boot else None
+        self._cursor: int | None = state.get("seq") if same_boot and state.get("log", log) == log else None
         self._findings = Findings(state.get("findings") if same_boot else None)
-        self._conditions: dict[str, dict[str, Any]] = {
-            kind: condition
-            for kind, condition in state.get("conditions", {}).items()
-            if same_boot or condition.get("evidence_end") != "boot"
-        }
+        self._conditions = Conditions(state.get("conditions"), same_boot=same_boot)
+        self._lines = Lines(catalogue)
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._spool = Spool(folder)
+        if self._spool.broken:
+            self._notes.append(
+                ("DetectorSpoolDamaged", f"{self._spool.broken} spooled entries could not be read and are lost.")
+            )
+        self._keeper = Keeper(self._spool, lambda: os.eventfd_write(self._wake, 1))
+        self._couriers = Couriers(folder)
         self._reader: Reader | None = None
         self._blind = "not opened yet"
         self._open_at, self._open_wait = 0.0, 1.0
-        self._pending: list[tuple[str, dict[str, Any]]] = []
-        """Entries that the disk did not take yet."""
-        self._spool_problem = ""
         self._lost: dict[str, int] = {}
         self._untold_loss: dict[str, int] = {}
+        self._loss_told_at = 0.0
         self._read = 0
         self._last_read_at = time.monotonic()
-        self._saved_at, self._dirty = 0.0, True
-        self._loss_told_at = 0.0
-        self._courier = 0
-        self._courier_at, self._courier_wait = 0.0, 1.0
-        self._heartbeat_at = 0.0
+        self._saved_at, self._dirty, self._urgent = 0.0, True, True
+        self._heartbeat_at, self._courier_at = 0.0, 0.0
+        self._house_at = 0.0
+        self._more = self._nap = False
+        self._poll = select.poll()
+        self._poll.register(exporter.descriptor, select.POLLIN)
+        self._poll.register(self._wake, select.POLLIN)
         self.stopping = False
 
     def run(self) -> None:
         """Watch until told to stop."""
+        self._keeper.start()
         while not self.stopping:
             self.turn()
+        self._couriers.stop(12.0)
+        self._keeper.collect()
         self._save(force=True)
+        if not self._keeper.stop(5.0):
+            _say("The disk did not take everything: those records are read again after the next start.")
 
     def turn(self) -> None:
-        """One round: wait for something, see to everything that is due."""
+        """One round: wait for something, read what there is, see to what is due."""
+        woken = self._wait()
         now = time.monotonic()
         if self._reader is None and now >= self._open_at:
             self._open(now)
-        self._wait()
-        if self._reader is not None:
-            self._read_all()
-        wall = time.time()
-        for report in self._findings.due(wall):
-            self._tell("finding", report)
-        self._tell_loss()
-        self._end_drills(wall)
-        self._flush()
-        self._save()
-        self._see_to_courier()
+        told = self._read_a_round(now) if self._reader is not None else False
+        if told or woken or now >= self._house_at:
+            self._house_at = now + _TICK_S
+            self._keep_house(now)
 
-    def _wait(self) -> None:
-        poll = select.poll()
-        poll.register(self._exporter.descriptor, select.POLLIN)
-        tick = _TICK_S
-        if self._reader is not None and self._reader.is_device:
-            poll.register(self._reader.descriptor, select.POLLIN | select.POLLPRI)
-        elif self._reader is not None:
-            tick = _FILE_TICK_S
-        if self._courier:
-            tick = min(tick, 0.2)
-        for descriptor, _ in poll.poll(tick * 1000):
+    def _wait(self) -> bool:
+        """Sleep until there is something to do. Returns whether something other than the log woke us."""
+        if self._more:
+            timeout = 0.0
+        elif self._reader is not None and not self._reader.is_device:
+            timeout = _FILE_TICK_S
+        else:
+            timeout = 0.2 if self._couriers.running else _TICK_S
+        # A nap is deaf to the log on purpose: it only looks at the others.
+        listening = self._reader is not None and self._reader.is_device and not self._nap
+        if listening and self._reader is not None:
+            self._poll.register(self._reader.descriptor, select.POLLIN | select.POLLPRI)
+        woken = self._couriers.running
+        for descriptor, _ in self._poll.poll((_NAP_S if self._nap else timeout) * 1000):
             if descriptor == self._exporter.descriptor:
                 self._exporter.serve(self.health, self.metrics)
+            elif descriptor == self._wake:
+                os.eventfd_read(self._wake)
+                woken = True
+        if listening and self._reader is not None:
+            self._poll.unregister(self._reader.descriptor)
+        return woken
 
     def _open(self, now: float) -> None:
         try:
             self._reader = Reader(self._log, self._cursor)
-            self._blind, self._open_wait = "", 1.0
         except BlindError as error:
             if self._blind != error.reason:
                 _say(f"The kernel log cannot be read: {error.reason}. Trying again.")
-            self._blind = error.reason
-            self._open_at = now + self._open_wait * random.uniform(0.5, 1.0)  # noqa: S311
+            self._go_blind(error.reason, now + self._open_wait * random.uniform(0.5, 1.0))  # noqa: S311
             self._open_wait = min(self._open_wait * 2, _RETRY_CAP_S)
+        else:
+            self._conditions.end("blind")
+            self._blind, self._open_wait = "", 1.0
 
-    def _read_all(self) -> None:
+    def _go_blind(self, reason: str, open_at: float) -> None:
+        self._blind, self._open_at = reason, open_at
+        self._nap = self._more = False
+        self._conditions.tell("blind", "KernelLogUnreadable", reason, iso(time.time()), time.monotonic(), ends="told")
+
+    def _read_a_round(self, now: float) -> bool:
+        """Read and judge one round of records. Returns whether something was found or lost."""
         assert self._reader is not None
+        live = not self._reader.catching_up
         try:
-            for item in self._reader.read():
-                if isinstance(item, Lost):
-                    self._lost[item.reason] = self._lost.get(item.reason, 0) + item.records
-                    self._untold_loss[item.reason] = self._untold_loss.get(item.reason, 0) + item.records
-                else:
-                    self._take(item)
+            batch = self._reader.batch()
         except BlindError as error:
             _say(f"{error.reason}. Opening it again.")
-            self._blind = error.reason
             self._reader.close()
-            self._reader, self._open_at = None, time.monotonic() + 1.0
+            self._reader = None
+            self._go_blind(error.reason, now + self._open_wait)
+            self._open_wait = min(self._open_wait * 2, _RETRY_CAP_S)
+            return True
+        if self._reader.started_over:
+            self._note("DetectorStartedOver", f"{self._reader.started_over}: all records of this boot are read again.")
+            self._reader.started_over = ""
+        for lost in batch.lost:
+            self._lost[lost.reason] = self._lost.get(lost.reason, 0) + lost.records
+            if lost.reason != "before_first":
+                self._untold_loss[lost.reason] = self._untold_loss.get(lost.reason, 0) + lost.records
+        told = bool(batch.lost)
+        if batch.raws:
+            self._last_read_at = now
+            self._read += len(batch.raws)
+            told |= self._judge(batch.raws, live=live)
+            self._cursor, self._dirty = batch.last_seq, True
+        elif held := self._lines.release():
+            told |= self._take(held, live=live)
+        self._more = batch.more
+        self._nap = 0 < len(batch.raws) < _FEW and self._reader.is_device and not told
+        return told
 
-    def _take(self, record: Record) -> None:
-        self._read += 1
-        self._last_read_at = time.monotonic()
-        match = self._catalogue.match(record.message) if not record.fragment else None
-        if match is not None and match.rule.verdict != "benign":
-            report = self._findings.take(record, match, time.time())
-            if report is not None:
-                self._tell("finding", report)
-        self._findings.remember(record)
-        self._cursor = record.seq
-        self._dirty = True
+    def _judge(self, raws: "list[bytes]", *, live: bool) -> bool:
+        told = False
+        for line in self._lines.sift(raws, self._marker, self._findings.remember):
+            told |= self._take(line, live=live)
+        return told
 
-    def _tell(self, kind: str, content: "dict[str, Any]") -> None:
-        if kind == "finding" and content["verdict"] in ("hardware", "repairable", "ambiguous"):
-            self._conditions[content["condition_type"]] = {
-                "reason": content["reason"],
-                "message": f"{content['message'][:700]} (boot {self._boot_id}, record {content['seq']})",
-                "since": content["first_seen"],
-                "evidence_end": content["evidence_end"],
-                "drill_seen": time.time() if content["drill"] else None,
-            }
-        self._pending.append((kind, {**content, "boot_id": self._boot_id}))
-        self._dirty = True
-        self._flush()
+    def _take(self, line: Line, *, live: bool) -> bool:
+        record, match = line
+        if match.rule.verdict == "benign":
+            return False
+        now, wall = self._when(record, live=live)
+        report = self._findings.take(record, match, now, wall)
+        if report is not None:
+            self._tell(report)
+        return report is not None
 
-    def _flush(self) -> None:
-        try:
-            while self._pending:
-                self.spool.append(*self._pending[0])
-                self._pending.pop(0)
-            self._spool_problem = ""
-        except OSError as error:
-            if not self._spool_problem:
-                _say(f"The spool {self.spool.folder} cannot be written ({error.strerror}): make room. Findings wait.")
-            self._spool_problem = error.strerror or "unknown"
+    def _when(self, record: Record, *, live: bool) -> "tuple[float, float]":
+        """When a record was written, in seconds since boot and of the wall clock.
 
-    def _tell_loss(self) -> None:
-        now = time.monotonic()
-        if self._untold_loss and now - self._loss_told_at >= _LOSS_EVERY_S:
-            self._loss_told_at = now
-            lost, self._untold_loss = self._untold_loss, {}
-            self._tell("loss", {"records": lost, "seq": self._cursor or 0, "seen": iso(time.time())})
+        A live record was written now. One that waited in the ring is as old as the kernel's clock says, which is
+        right to within the drift of that clock (K19), and much better than now: checkpoints that are younger than the
+        first sign of a fault are not trusted.
+        """
+        now, wall = time.monotonic(), time.time()
+        if live or self._reader is None or not self._reader.is_device:
+            return now, wall
+        then = min(record.time_us / 1e6, now)
+        return then, wall - (now - then)
 
-    def _end_drills(self, wall: float) -> None:
-        ended = [
-            kind
-            for kind, condition in self._conditions.items()
-            if condition.get("drill_seen") is not None and wall - condition["drill_seen"] > _DRILL_ENDS_S
-        ]
-        for kind in ended:
-            del self._conditions[kind]
-            self._dirty, self._heartbeat_at = True, 0.0
+    def _tell(self, report: "dict[str, Any]") -> None:
+        self._conditions.take(report, self._boot_id, time.monotonic())
+        self._keeper.submit("finding", {**report, "boot_id": self._boot_id})
+        self._dirty = self._urgent = True
+
+    def _note(self, reason: str, message: str) -> None:
+        """An Event about the detector itself."""
+        _say(message)
+        self._keeper.submit(
+            "note",
+            {
+                "reason": reason,
+                "message": message,
+                "signature": reason,
+                "boot_id": self._boot_id,
+                "seq": self._cursor or 0,
+                "seen": iso(time.time()),
+                "count": 1,
+            },
+        )
+        self._dirty = self._urgent = True
+
+    def _keep_house(self, now: float) -> None:
+        self._marker.beat(now)
+        for report in self._findings.due(now):
+            self._tell(report)
+        while self._notes:
+            self._note(*self._notes.pop())
+        self._tell_loss(now)
+        self._tell_deafness(now)
+        self._conditions.expire(now)
+        self._save()
+        self._see_to_couriers(now)
+
+    def _tell_loss(self, now: float) -> None:
+        if not self._untold_loss or (self._loss_told_at and now - self._loss_told_at < _TOLD_AGAIN_S):
+            return
+        self._loss_told_at = now
+        lost, self._untold_loss = self._untold_loss, {}
+        counts = ", ".join(f"{number} {reason}" for reason, number in sorted(lost.items()))
+        message = f"Kernel records could not be read: {counts}. A fault may have been missed: check the devices."
+        self._conditions.tell("loss", "KernelRecordsLost", message, iso(time.time()), now, ends="loss")
+        self._note("KernelRecordsLost", message)
+
+    def _tell_deafness(self, now: float) -> None:
+        if self._marker.problem:
+            self._conditions.tell("deaf", "KernelLogSilent", self._marker.problem, iso(time.time()), now, ends="told")
+        else:
+            self._conditions.end("deaf")
 
     def _save(self, *, force: bool = False) -> None:
-        """Keep the cursor. Never past a finding that is not on the disk yet."""
+        """Have the state kept. The keeper writes it after the findings that lie before the cursor."""
         now = time.monotonic()
-        due = force or now - self._saved_at >= _SAVE_EVERY_S or not self.spool.empty
-        if not self._dirty or self._pending or not due:
+        if self._conditions.changed:
+            self._conditions.changed = False
+            self._dirty = self._urgent = True
+            self._heartbeat_at = min(self._heartbeat_at, self._courier_at + _TOLD_AGAIN_S)
+        if not self._dirty or not (force or self._urgent or now - self._saved_at >= _SAVE_EVERY_S):
             return
-        try:
-            write_json(
-                self._state_path,
+        self._keeper.keep(
+            json.dumps(
                 {
                     "boot_id": self._boot_id,
-                    "seq": self._cursor,
+                    "machine": self._machine,
+                    "log": self._log,
+                    "seq": self._cursor if not self._lines.holding else self._lines.before_held,
                     "findings": self._findings.known(),
-                    "conditions": self._conditions,
+                    "conditions": self._conditions.known(),
+                    "worst": self._conditions.worst(),
                     "condition_types": sorted({rule.condition_type for rule in self._catalogue.rules}),
                     "port": self._exporter.port,
                 },
+                ensure_ascii=False,
             )
-            self._dirty, self._saved_at = False, now
-        except OSError as error:
-            self._spool_problem = error.strerror or "unknown"
+        )
+        self._dirty = self._urgent = False
+        self._saved_at = now
 
-    def _see_to_courier(self) -> None:
-        now = time.monotonic()
-        if self._courier:
-            pid, status = os.waitpid(self._courier, os.WNOHANG)
-            if not pid:
-                return
-            self._courier = 0
-            try:
-                self.spool.collect()
-            except OSError as error:
-                self._spool_problem = error.strerror or "unknown"
-            if status == 0:
-                self._courier_wait, self._courier_at = 1.0, now
-            else:
-                # It retries by itself; that it ended all the same must not become a hot loop.
-                self._courier_at = now + self._courier_wait * random.uniform(0.5, 1.0)  # noqa: S311
-                self._courier_wait = min(self._courier_wait * 2, _RETRY_CAP_S)
-        if now >= self._courier_at and (not self.spool.empty or now >= self._heartbeat_at):
+    def _see_to_couriers(self, now: float) -> None:
+        if self._couriers.ended():
+            self._keeper.collect()
+            return
+        trouble = self._disk_problem()
+        # Without trouble, what the courier reads must be there first.
+        ready = self._keeper.idle or bool(trouble)
+        if ready and (self._keeper.spooled or now >= self._heartbeat_at) and self._couriers.start(trouble):
             self._heartbeat_at = now + _HEARTBEAT_S * random.uniform(0.9, 1.1)  # noqa: S311
-            command = [sys.executable, "-m", "detector.courier", self.spool.folder]
-            self._courier = os.posix_spawn(sys.executable, command, os.environ)
+            self._courier_at = now
 
-    def stop_courier(self) -> None:
-        """End the courier with watch; what it had not delivered stays in the spool."""
-        if self._courier:
-            os.kill(self._courier, signal.SIGTERM)
-            os.waitpid(self._courier, 0)
-            self._courier = 0
+    def _disk_problem(self) -> str:
+        if self._keeper.problem:
+            return f"the spool cannot be written: {self._keeper.problem}"
+        stuck = self._keeper.stuck_s()
+        return f"the disk of the spool has not answered for {stuck:.0f} s" if stuck > _STUCK_S else ""
+
+    def _take_up(self, folder: str) -> "dict[str, Any]":
+        """The state of the last watch; nothing when there is none, it is damaged, or it is another machine's."""
+        path = os.path.join(folder, STATE)  # noqa: PTH118 - pathlib costs memory
+        state = read_json(path)
+        if not state and os.path.exists(path):  # noqa: PTH110
+            self._notes.append(
+                (
+                    "DetectorStartedOver",
+                    f"{path} is damaged: all records of this boot are read again, counts begin anew.",
+                )
+            )
+        other = state.get("machine")
+        if other and self._machine and other != self._machine:
+            # The disk, or an image of it, came from another machine: its faults are not ours.
+            for name in (STATE, SPOOL, DELIVERED, "instance.json"):
+                if os.path.exists(os.path.join(folder, name)):  # noqa: PTH110, PTH118
+                    os.unlink(os.path.join(folder, name))  # noqa: PTH108, PTH118
+            self._notes.append(("DetectorStartedOver", f"The spool was that of {other}: it was emptied."))
+            return {}
+        return state
 
     def health(self) -> "tuple[bool, dict[str, object]]":
-        """Whether the kernel log is read and findings are kept, and why not."""
-        problems = []
-        if self._blind:
-            problems.append(f"blind: {self._blind}")
-        if self._spool_problem:
-            problems.append(f"the spool cannot be written: {self._spool_problem}")
+        """Whether the kernel log is read and findings are kept, and why not (K24)."""
+        blind = f"blind: {self._blind}" if self._blind else ""
+        deaf = f"deaf: {self._marker.problem}" if self._marker.problem else ""
+        problems = [problem for problem in (blind, deaf, self._disk_problem(), self._couriers.problem) if problem]
         return not problems, {
             "ok": not problems,
             "reason": "; ".join(problems) or "reading the kernel log",
             "records_read": self._read,
             "last_record_age_s": round(time.monotonic() - self._last_read_at, 1),
-            "spooled": len(self.spool.entries) + len(self._pending),
+            "spooled": self._keeper.spooled + self._keeper.waiting,
         }
 
     def metrics(self) -> str:
-        """Prometheus metrics. ``problem_counter`` and ``problem_gauge`` are the node problem detector's own names."""
-        counter, gauge = "counter", "gauge"
-        samples: list[tuple[str, str, str, dict[str, str], float]] = [
-            ("nodemend_detector_records_read_total", counter, "Kernel records read.", {}, self._read),
-            ("nodemend_detector_blind", gauge, "1 while the kernel log cannot be read.", {}, bool(self._blind)),
-            (
-                "nodemend_detector_spool_entries",
-                gauge,
-                "Findings not delivered yet.",
-                {},
-                len(self.spool.entries) + len(self._pending),
-            ),
-            ("nodemend_detector_spool_broken_total", counter, "Spool lines that a crash tore.", {}, self.spool.broken),
-        ]
-        for reason in ("overrun", "too_long", "malformed", "while_away"):
-            samples.append(
-                (
-                    "nodemend_detector_records_lost_total",
-                    counter,
-                    "Kernel records that could not be read.",
-                    {"reason": reason},
-                    self._lost.get(reason, 0),
-                )
+        """Prometheus text."""
+        dropped = dict(self._spool.dropped)
+        for verdict, number in self._keeper.dropped.items():
+            dropped[verdict] = dropped.get(verdict, 0) + number
+        return expose(
+            Facts(
+                read=self._read,
+                lost=self._lost,
+                blind=bool(self._blind),
+                deaf=bool(self._marker.problem),
+                disk_problem=bool(self._disk_problem()),
+                spooled=self._keeper.spooled + self._keeper.waiting,
+                broken=self._spool.broken,
+                dropped=dropped,
+                last_read_age_s=time.monotonic() - self._last_read_at,
+                courier_failures=self._couriers.failures,
+                counts=self._findings.counts,
+                conditions={kind: fault["reason"] for kind, fault in self._conditions.worst().items()},
             )
-        for verdict, number in sorted(self.spool.dropped.items()):
-            samples.append(
-                (
-                    "nodemend_detector_spool_dropped_total",
-                    counter,
-                    "Entries dropped because the spool was full.",
-                    {"verdict": verdict},
-                    number,
-                )
-            )
-        for reason, number in sorted(self._findings.counts.items()):
-            samples.append(
-                ("problem_counter", counter, "Number of times a problem has occurred.", {"reason": reason}, number)
-            )
-        for kind, condition in sorted(self._conditions.items()):
-            samples.append(
-                (
-                    "problem_gauge",
-                    gauge,
-                    "Whether a problem affects the node.",
-                    {"type": kind, "reason": condition["reason"]},
-                    1,
-                )
-            )
-        return render(samples)
+        )
 
 
-def _boot_id() -> str:
-    with open(_BOOT_ID, encoding="ascii") as handle:  # noqa: PTH123
-        return handle.read().strip()
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as handle:  # noqa: PTH123
+            return handle.readline().strip()
+    except OSError:
+        return ""
 
 
 def _say(line: str) -> None:
@@ -315,10 +379,18 @@ def _say(line: str) -> None:
 
 
 def main(arguments: "list[str]") -> int:
-    """``python -m detector.watch LOG FOLDER RULES HOST PORT``; started by ``detector.main``."""
-    log, folder, rules, host, port = arguments
-    exporter = Exporter(host, int(port))
-    watch = Watch(log, folder, Catalogue.load(rules), exporter)
+    """``python -m detector.watch LOG FOLDER RULES HOST PORT SELF_TEST_S``; started by ``detector.main``."""
+    log, folder, rules, host, port, self_test_s = arguments
+    catalogue = Catalogue.load(rules)
+    while (held := lock(folder, "watch.lock")) is None:
+        _say(f"Another detector is at work in {folder}. Waiting for it to end.")
+        time.sleep(2.0)
+    try:
+        exporter = Exporter(host, int(port))
+    except OSError as error:
+        _say(f"NODEMEND_DETECTOR_ADDRESS {host}:{port} cannot be used ({error.strerror}): choose another.")
+        return 78
+    watch = Watch(log, folder, catalogue, exporter, Marker(log, float(self_test_s)))
 
     def stop(_number: int, _frame: object) -> None:
         watch.stopping = True
@@ -326,10 +398,8 @@ def main(arguments: "list[str]") -> int:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     _say(f"Watching {log}; metrics and health on http://{host}:{exporter.port}")
-    try:
-        watch.run()
-    finally:
-        watch.stop_courier()
+    watch.run()
+    os.close(held)
     return 0
 
 

@@ -99,8 +99,8 @@ def test_c14_kernel_text_is_bounded_and_clean() -> None:
 def test_lines_before_a_finding_come_with_it() -> None:
     findings = Findings()
     for number in range(20):
-        findings.remember(record(f"line {number}"))
-    report = take(findings, HBM.format(device=1), 1, 0.0)
+        findings.remember([f"6,{number},1,-;line {number}\n".encode()])
+    report = take(findings, HBM.format(device=1), 99, 0.0)
     assert report
     context = report["context"]
     assert isinstance(context, list)
