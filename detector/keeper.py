@@ -93,29 +93,36 @@ class Keeper:
         self._thread.join(patience_s)
         return self.idle
 
+    def write_pending(self) -> bool:
+        """Write all there is now. Returns whether there was anything. What fails stays pending."""
+        with self._work:
+            entries, state = list(self._entries), self._state
+            collect, self._collect = self._collect, False
+            if not entries and state is None and not collect:
+                return False
+            self._busy_since = time.monotonic()
+        try:
+            self._write(entries, state, collect=collect)
+            self.problem = ""
+        except OSError as error:
+            reason = error.strerror or "unknown"
+            if not self.problem:
+                _say(f"{self._spool.folder} cannot be written ({reason}): make room. Findings wait in memory.")
+            self.problem = reason
+            with self._work:
+                self._collect |= collect
+        finally:
+            self._busy_since = None
+            self.spooled = len(self._spool.entries)
+        return True
+
     def _run(self) -> None:
         while True:
             with self._work:
                 while not (self._entries or self._state is not None or self._collect or self._stopping):
                     self._work.wait()
-                if self._stopping and not self._entries and self._state is None and not self._collect:
-                    return
-                entries, state = list(self._entries), self._state
-                collect, self._collect = self._collect, False
-                self._busy_since = time.monotonic()
-            try:
-                self._write(entries, state, collect=collect)
-                self.problem = ""
-            except OSError as error:
-                if not self.problem:
-                    reason = error.strerror or "unknown"
-                    _say(f"{self._spool.folder} cannot be written ({reason}): make room. Findings wait in memory.")
-                self.problem = error.strerror or "unknown"
-                with self._work:
-                    self._collect |= collect
-            finally:
-                self._busy_since = None
-                self.spooled = len(self._spool.entries)
+            if not self.write_pending() and self._stopping:
+                return
             self._wake()
             if self.problem:
                 if self._stopping:

@@ -103,6 +103,8 @@ class Spool:
         """In order, and only what is needed to order them: the rest stays on the disk."""
         self.dropped: dict[str, int] = {}
         """By verdict: what did not fit."""
+        self._torn = False
+        """Whether the file may end in half a line."""
         self._next = max([*(entry["id"] for entry in entries), *read_delivered(folder).values()], default=0) + 1
         if self.broken or not _ends_whole(os.path.join(folder, SPOOL)):  # noqa: PTH118
             self._rewrite()
@@ -138,6 +140,7 @@ class Spool:
         if not added:
             return
         lines = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in added).encode("utf-8", "replace")
+        lines = b"\n" + lines if self._torn else lines
         path = os.path.join(self.folder, SPOOL)  # noqa: PTH118
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -151,10 +154,14 @@ class Spool:
                     _sync_folder(self.folder)
             except OSError:
                 # A half line would swallow the next one.
-                os.ftruncate(descriptor, size)
+                try:
+                    os.ftruncate(descriptor, size)
+                except OSError:
+                    self._torn = True
                 raise
         finally:
             os.close(descriptor)
+        self._torn = False
         self.entries += [_head(entry) for entry in added]
         self._next += len(added)
         if len(self.entries) > _MOST_ENTRIES:

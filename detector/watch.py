@@ -47,7 +47,9 @@ _DMI: Final = "/sys/devices/virtual/dmi/id/board_asset_tag"
 class Watch:
     """The loop and what it knows."""
 
-    def __init__(self, log: str, folder: str, catalogue: Catalogue, exporter: Exporter, marker: Marker) -> None:
+    def __init__(
+        self, log: str, folder: str, catalogue: Catalogue, exporter: Exporter, marker: Marker, couriers: Couriers
+    ) -> None:
         """Take up where the last one stopped.
 
         Raises:
@@ -72,8 +74,8 @@ class Watch:
             self._notes.append(
                 ("DetectorSpoolDamaged", f"{self._spool.broken} spooled entries could not be read and are lost.")
             )
-        self._keeper = Keeper(self._spool, lambda: os.eventfd_write(self._wake, 1))
-        self._couriers = Couriers(folder)
+        self.keeper = Keeper(self._spool, lambda: os.eventfd_write(self._wake, 1))
+        self._couriers = couriers
         self._reader: Reader | None = None
         self._blind = "not opened yet"
         self._open_at, self._open_wait = 0.0, 1.0
@@ -93,13 +95,13 @@ class Watch:
 
     def run(self) -> None:
         """Watch until told to stop."""
-        self._keeper.start()
+        self.keeper.start()
         while not self.stopping:
             self.turn()
         self._couriers.stop(12.0)
-        self._keeper.collect()
+        self.keeper.collect()
         self._save(force=True)
-        if not self._keeper.stop(5.0):
+        if not self.keeper.stop(5.0):
             _say("The disk did not take everything: those records are read again after the next start.")
 
     def turn(self) -> None:
@@ -216,13 +218,13 @@ class Watch:
 
     def _tell(self, report: "dict[str, Any]") -> None:
         self._conditions.take(report, self._boot_id, time.monotonic())
-        self._keeper.submit("finding", {**report, "boot_id": self._boot_id})
+        self.keeper.submit("finding", {**report, "boot_id": self._boot_id})
         self._dirty = self._urgent = True
 
     def _note(self, reason: str, message: str) -> None:
         """An Event about the detector itself."""
         _say(message)
-        self._keeper.submit(
+        self.keeper.submit(
             "note",
             {
                 "reason": reason,
@@ -273,7 +275,7 @@ class Watch:
             self._heartbeat_at = min(self._heartbeat_at, self._courier_at + _TOLD_AGAIN_S)
         if not self._dirty or not (force or self._urgent or now - self._saved_at >= _SAVE_EVERY_S):
             return
-        self._keeper.keep(
+        self.keeper.keep(
             json.dumps(
                 {
                     "boot_id": self._boot_id,
@@ -294,19 +296,19 @@ class Watch:
 
     def _see_to_couriers(self, now: float) -> None:
         if self._couriers.ended():
-            self._keeper.collect()
+            self.keeper.collect()
             return
         trouble = self._disk_problem()
         # Without trouble, what the courier reads must be there first.
-        ready = self._keeper.idle or bool(trouble)
-        if ready and (self._keeper.spooled or now >= self._heartbeat_at) and self._couriers.start(trouble):
+        ready = self.keeper.idle or bool(trouble)
+        if ready and (self.keeper.spooled or now >= self._heartbeat_at) and self._couriers.start(trouble):
             self._heartbeat_at = now + _HEARTBEAT_S * random.uniform(0.9, 1.1)  # noqa: S311
             self._courier_at = now
 
     def _disk_problem(self) -> str:
-        if self._keeper.problem:
-            return f"the spool cannot be written: {self._keeper.problem}"
-        stuck = self._keeper.stuck_s()
+        if self.keeper.problem:
+            return f"the spool cannot be written: {self.keeper.problem}"
+        stuck = self.keeper.stuck_s()
         return f"the disk of the spool has not answered for {stuck:.0f} s" if stuck > _STUCK_S else ""
 
     def _take_up(self, folder: str) -> "dict[str, Any]":
@@ -340,13 +342,13 @@ class Watch:
             "reason": "; ".join(problems) or "reading the kernel log",
             "records_read": self._read,
             "last_record_age_s": round(time.monotonic() - self._last_read_at, 1),
-            "spooled": self._keeper.spooled + self._keeper.waiting,
+            "spooled": self.keeper.spooled + self.keeper.waiting,
         }
 
     def metrics(self) -> str:
         """Prometheus text."""
         dropped = dict(self._spool.dropped)
-        for verdict, number in self._keeper.dropped.items():
+        for verdict, number in self.keeper.dropped.items():
             dropped[verdict] = dropped.get(verdict, 0) + number
         return expose(
             Facts(
@@ -355,7 +357,7 @@ class Watch:
                 blind=bool(self._blind),
                 deaf=bool(self._marker.problem),
                 disk_problem=bool(self._disk_problem()),
-                spooled=self._keeper.spooled + self._keeper.waiting,
+                spooled=self.keeper.spooled + self.keeper.waiting,
                 broken=self._spool.broken,
                 dropped=dropped,
                 last_read_age_s=time.monotonic() - self._last_read_at,
@@ -390,7 +392,7 @@ def main(arguments: "list[str]") -> int:
     except OSError as error:
         _say(f"NODEMEND_DETECTOR_ADDRESS {host}:{port} cannot be used ({error.strerror}): choose another.")
         return 78
-    watch = Watch(log, folder, catalogue, exporter, Marker(log, float(self_test_s)))
+    watch = Watch(log, folder, catalogue, exporter, Marker(log, float(self_test_s)), Couriers(folder))
 
     def stop(_number: int, _frame: object) -> None:
         watch.stopping = True
