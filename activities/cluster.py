@@ -90,6 +90,10 @@ class Cluster:
         """A pod, or None."""
         return self._get("get pods", self._core.read_namespaced_pod, name, namespace)
 
+    def namespace(self, name: str) -> Json | None:
+        """A namespace, or None."""
+        return self._get("get namespaces", self._core.read_namespace, name)
+
     def daemon_set(self, namespace: str, name: str) -> Json | None:
         """A DaemonSet, or None."""
         return self._get("get daemonsets", self._apps.read_namespaced_daemon_set, name, namespace)

@@ -11,25 +11,25 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
 from kubernetes.client import ApiException
 from temporalio import activity
 
-from activities.claim import claimed_node, mark_disrupting
+from activities.claim import annotations, claimed_node, mark_disrupting
 from activities.cluster import Cluster, Json
 from activities.errors import failure
 from activities.identify import is_ready
 from activities.pod_filters import Filtered, Verdict, controller_of, filter_pod, grace_period_s
 from activities.waiting import deadline, go_on, overdue, pause, report_progress
 from contract.acts import LIST_MAX, Drained, DrainNode
-from contract.names import ActivityName, ErrorType
+from contract.names import SKIP_ANNOTATION, ActivityName, ErrorType
 
 _EVICTIONS_AT_ONCE: Final = 10
 """More would trip API Priority and Fairness when many nodes drain (D34)."""
-_LOOK_EVERY_S: Final = 0.5
+_LOOK_EVERY_S: Final = 0.25
 _BLOCKED_FLOOR_S: Final = 5.0
 """Wait after a budget said no, where the API server names no time (kubectl waits as long)."""
 _BLOCKED_CAP_S: Final = 30.0
@@ -49,9 +49,15 @@ class _Progress:
     """Name by UID."""
     blocked: dict[str, str] = field(default_factory=dict)
     """Why, by pod name."""
+    since: dict[str, datetime] = field(default_factory=dict)
     budgets: set[str] = field(default_factory=set)
     not_before: dict[str, float] = field(default_factory=dict)
     """Monotonic time of the next try, by pod UID."""
+
+    def refuse(self, name: str, why: str) -> None:
+        """A pod was refused; since when stays, as long as it is refused."""
+        since = self.since.setdefault(name, datetime.now(UTC))
+        self.blocked[name] = f"{why}, since {since:%H:%M:%S}"
 
     @property
     def count(self) -> int:
@@ -107,15 +113,21 @@ class DrainActivity:
             if (owner := controller_of(pod)) and owner["kind"] == "DaemonSet"
         }
         alive = {key for key in sets if self._is_alive(*key)}
+        opted_out = {name for name in {pod["metadata"]["namespace"] for pod in pods} if self._opted_out(name)}
         return [
             filter_pod(
                 pod,
                 daemon_set_exists=_daemon_set_key(pod) in alive,
                 evict_unmanaged=argument.evict_unmanaged_pods,
                 evict_local_storage=argument.evict_local_storage_pods,
+                opted_out=pod["metadata"]["namespace"] in opted_out,
             )
             for pod in pods
         ]
+
+    def _opted_out(self, namespace: str) -> bool:
+        found = self._cluster.namespace(namespace)
+        return found is not None and SKIP_ANNOTATION in annotations(found)
 
     def _is_alive(self, namespace: str, name: str, uid: str) -> bool:
         found = self._cluster.daemon_set(namespace, name)
@@ -130,6 +142,7 @@ class DrainActivity:
             return
         progress.evicted[uid] = target.name
         progress.blocked.pop(target.name, None)
+        progress.since.pop(target.name, None)
 
     def _read_refusal(self, error: ApiException, target: Filtered, progress: _Progress) -> None:
         uid, status = target.pod["metadata"]["uid"], _status(error)
@@ -141,8 +154,8 @@ class DrainActivity:
                 # (D1, D10).
                 pass
             case 429 if budgets := _budgets(status):
-                progress.budgets.update(budgets or {"a PodDisruptionBudget"})
-                progress.blocked[target.name] = f"PodDisruptionBudget {', '.join(sorted(budgets))}"
+                progress.budgets.update(budgets)
+                progress.refuse(target.name, "; ".join(budgets.values()))
                 _put_off(progress, uid, _retry_after_s(error, status))
             case 500 if "more than one PodDisruptionBudget" in str(error.body):
                 names = self._overlapping(target.pod)
@@ -152,7 +165,7 @@ class DrainActivity:
                     "Kubernetes refuses to evict. Make their selectors disjoint and press `resume`.",
                 )
             case 403 | 429 | 500 | 502 | 503 | 504:
-                progress.blocked[target.name] = f"the API server answered {error.status} {error.reason}"
+                progress.refuse(target.name, f"the API server answered {error.status} {error.reason}")
                 _put_off(progress, uid, _retry_after_s(error, status))
             case _:
                 raise failure(
@@ -199,15 +212,17 @@ def _status(error: ApiException) -> Json:
     return found if isinstance(found, dict) else {}
 
 
-def _budgets(status: Json) -> set[str]:
-    """Budgets that a refusal names: only a refusal with that cause is a budget's, the rest is overload (D5)."""
+def _budgets(status: Json) -> dict[str, str]:
+    """Budgets that a refusal names, each with its numbers in words. Any other 429 is overload (D5)."""
     causes = (status.get("details") or {}).get("causes") or []
-    found = set()
+    found: dict[str, str] = {}
     for cause in causes:
         if cause.get("reason") == "DisruptionBudget":
             # "The disruption budget web needs 2 healthy pods and has 2 currently"
             words = str(cause.get("message", "")).split()
-            found.add(words[words.index("budget") + 1] if "budget" in words[:-1] else "(unnamed)")
+            name = words[words.index("budget") + 1] if "budget" in words[:-1] else "(unnamed)"
+            numbers = " ".join(words[words.index(name) + 1 :]) if name in words else ""
+            found[name] = f"PodDisruptionBudget {name} {numbers}".strip()
     return found
 
 
@@ -222,17 +237,22 @@ def _retry_after_s(error: ApiException, status: Json) -> float:
 def _forbidden(pods: list[Filtered]) -> str:
     return (
         f"The policy does not allow to evict {_names(f'{pod.name} ({pod.why})' for pod in pods)}. Nothing was evicted "
-        "because of it. Move or delete them yourself, or set evict_unmanaged_pods / evict_local_storage_pods for this "
-        "group, and press `resume`."
+        "because of it. Move or delete them yourself, take the annotation off, or set evict_unmanaged_pods / "
+        "evict_local_storage_pods for this group; then press `resume`."
     )
 
 
 def _overdue(left: list[Filtered], progress: _Progress) -> str:
-    blockers = _names(f"{pod.name} ({_why_left(pod, progress)})" for pod in left)
+    blockers = _names(f"{pod.name}{_owner(pod)} ({_why_left(pod, progress)})" for pod in left)
     return (
         f"The node is not empty in time: {blockers}. What was evicted stays evicted and the node closed. Remove what "
         "blocks, and press `resume`."
     )
+
+
+def _owner(pod: Filtered) -> str:
+    owner = controller_of(pod.pod)
+    return f" of {owner['kind']} {owner['name']}" if owner else ""
 
 
 def _why_left(pod: Filtered, progress: _Progress) -> str:
@@ -244,7 +264,9 @@ def _why_left(pod: Filtered, progress: _Progress) -> str:
             for condition in pod.pod.get("status", {}).get("conditions", [])
         )
         return why if ready else f"{why}, and the pod itself is not Ready"
-    return "it does not end" if pod.verdict is Verdict.ENDING else "it comes back or waits"
+    if pod.verdict is Verdict.ENDING:
+        return f"it does not end, deleted at {pod.pod['metadata']['deletionTimestamp']}"
+    return "it comes back or waits"
 
 
 def _details(left: list[Filtered], progress: _Progress) -> Json:

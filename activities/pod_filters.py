@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from activities.claim import annotations
 from activities.cluster import Json
-from contract.names import MIRROR_POD_ANNOTATION
+from contract.names import MIRROR_POD_ANNOTATION, SKIP_ANNOTATION
 
 
 class Verdict(StrEnum):
@@ -34,7 +34,14 @@ class Filtered:
         return pod_name(self.pod)
 
 
-def filter_pod(pod: Json, *, daemon_set_exists: bool, evict_unmanaged: bool, evict_local_storage: bool) -> Filtered:
+def filter_pod(
+    pod: Json,
+    *,
+    daemon_set_exists: bool,
+    evict_unmanaged: bool,
+    evict_local_storage: bool,
+    opted_out: bool = False,
+) -> Filtered:
     """The verdict on one pod.
 
     Args:
@@ -42,6 +49,7 @@ def filter_pod(pod: Json, *, daemon_set_exists: bool, evict_unmanaged: bool, evi
         daemon_set_exists: whether the DaemonSet that controls it, if one does, is still there (D14).
         evict_unmanaged: the policy's word on pods that nothing brings back (D18).
         evict_local_storage: the policy's word on pods whose emptyDir would be lost (D17).
+        opted_out: whether the pod or its namespace carries ``nodemend.io/skip``.
     """
     controller = controller_of(pod)
     if MIRROR_POD_ANNOTATION in annotations(pod):
@@ -52,6 +60,8 @@ def filter_pod(pod: Json, *, daemon_set_exists: bool, evict_unmanaged: bool, evi
         return Filtered(pod, Verdict.STAYS, f"of DaemonSet {controller['name']}")
     if "deletionTimestamp" in pod["metadata"]:
         return Filtered(pod, Verdict.ENDING, "being deleted already")
+    if opted_out or SKIP_ANNOTATION in annotations(pod):
+        return Filtered(pod, Verdict.FORBIDDEN, f"it or its namespace carries {SKIP_ANNOTATION}")
     if not evict_unmanaged and (controller is None or controller["kind"] == "DaemonSet"):
         return Filtered(pod, Verdict.FORBIDDEN, "no controller brings it back")
     if not evict_local_storage and any("emptyDir" in volume for volume in pod["spec"].get("volumes", [])):

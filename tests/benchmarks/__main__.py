@@ -8,13 +8,22 @@ from pathlib import Path
 
 from deploy.local.fleet import FleetKnobs
 from deploy.local.stack import Stack, running_stack
-from tests.benchmarks import demo, history, latency
+from tests.benchmarks import demo, drain, history, latency
 from tests.benchmarks.figures import Figure, write
 
 Measure = Callable[[Stack, Path], Iterator[Figure]]
 
 BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
     "demo": (demo.measure, ("warm_demo_s",)),  # type: ignore[dict-item]
+    "drain": (
+        drain.measure,
+        (
+            "drain_overhead_s",
+            "drain_eviction_calls_per_pod",
+            "kubectl_drain_overhead_s",
+            "kubectl_drain_eviction_calls_per_pod",
+        ),
+    ),
     "history": (history.measure, ("history_events_1_pod", "history_events_100_pods")),
     "latency": (
         latency.measure,

@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError
 from activities.drain import DrainActivity
 from contract.acts import Drained, DrainNode
 from contract.identity import Target
-from contract.names import OWNER_ANNOTATION, ErrorType
+from contract.names import OWNER_ANNOTATION, SKIP_ANNOTATION, ErrorType
 from deploy.local.scene import NodeGroup, add_pod, create_daemonset, create_web, running_pods, wait_for
 from deploy.local.stack import Stack
 from deploy.local.work import STUCK_ANNOTATION
@@ -144,7 +144,7 @@ def test_d5_d12_budget_that_never_gives_way_ends_in_an_error_that_names_it(
     target = acting.claim(group.nodes[0])
     kind, message = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True, deadline=timedelta(seconds=2)))
     assert kind == ErrorType.DRAIN_BLOCKED
-    assert f"{namespace}/p (PodDisruptionBudget keep-web)" in message
+    assert f"{namespace}/p (PodDisruptionBudget keep-web needs 1 healthy pods and has 1 currently, since" in message
     assert pod(acting, namespace, "p").metadata.deletion_timestamp is None
 
 
@@ -218,6 +218,16 @@ def test_d17_local_storage_is_the_policys_word(acting: Acting, group: NodeGroup,
     kind, message = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True, evict_local_storage_pods=False))
     assert (kind, "emptyDir" in message) == (ErrorType.DRAIN_FORBIDDEN, True)
     assert drain(acting, target, evict_unmanaged_pods=True).evicted == 1
+
+
+def test_namespace_that_opted_out_keeps_its_pods_and_is_named(acting: Acting, group: NodeGroup, namespace: str) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "p")
+    skip = {"metadata": {"annotations": {SKIP_ANNOTATION: "true"}}}
+    acting.core.patch_namespace(namespace, skip, _content_type="application/merge-patch+json")
+    kind, message = refusal(lambda: drain(acting, acting.claim(group.nodes[0]), evict_unmanaged_pods=True))
+    assert kind == ErrorType.DRAIN_FORBIDDEN
+    assert SKIP_ANNOTATION in message
+    assert pod(acting, namespace, "p").metadata.deletion_timestamp is None
 
 
 def test_d20_pod_that_lands_in_mid_drain_is_seen_and_evicted(acting: Acting, group: NodeGroup, namespace: str) -> None:
