@@ -3,14 +3,16 @@
 import re
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from kubernetes import client
+from kubernetes import client, watch
 
 from activities.cluster import Cluster
 from activities.drain import DrainActivity
@@ -24,15 +26,49 @@ PODS = 100
 ENDS_AFTER_S = 3.0
 
 
+class Terminations:
+    """How long each pod of a scene took from its eviction to its end, as a watch on the API server sees it."""
+
+    def __init__(self, stack: Stack, label: str) -> None:
+        self._began: dict[str, float] = {}
+        self._took: dict[str, float] = {}
+        self._stack = stack
+        self._label = label
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def slowest_s(self) -> float:
+        """The longest of them."""
+        wait_for(lambda: len(self._took) == PODS, "every pod's end")
+        return max(self._took.values())
+
+    def _follow(self) -> None:
+        with self._stack.kubernetes.connected() as api, suppress(Exception):
+            core: Any = client.CoreV1Api(api)
+            for event in watch.Watch().stream(
+                core.list_namespaced_pod, "default", label_selector=f"bench={self._label}"
+            ):
+                metadata, now = event["object"].metadata, time.monotonic()
+                if metadata.deletion_timestamp:
+                    self._began.setdefault(metadata.uid, now)
+                if event["type"] == "DELETED":
+                    self._took[metadata.uid] = now - self._began.get(metadata.uid, now)
+
+
 def measure(stack: Stack, _folder: Path) -> Iterator[Figure]:
     """Drain the same scene twice."""
-    ours_s, ours_calls = _ours(stack, _scene(stack, "bench-drain"))
-    note = f"{PODS} pods that take {ENDS_AFTER_S:g} s to end"
-    yield at_most("drain_overhead_s", ours_s - ENDS_AFTER_S, "s", 1.0, note)
+    node = _scene(stack, "bench-drain")
+    ends = Terminations(stack, "bench-drain")
+    ours_s, ours_calls = _ours(stack, node)
+    note = f"{PODS} pods; over the slowest one's own end ({ends.slowest_s():.1f} s from its eviction)"
+    yield at_most("drain_overhead_s", ours_s - ends.slowest_s(), "s", 1.0, note)
     yield at_most("drain_eviction_calls_per_pod", ours_calls / PODS, "calls", 1.0, note)
     if kubectl := shutil.which("kubectl"):
-        their_s, their_calls = _theirs(stack, _scene(stack, "bench-kubectl"), kubectl)
-        yield Figure("kubectl_drain_overhead_s", round(their_s - ENDS_AFTER_S, 3), "s", "for comparison", True, note)
+        node = _scene(stack, "bench-kubectl")
+        ends = Terminations(stack, "bench-kubectl")
+        their_s, their_calls = _theirs(stack, node, kubectl)
+        overhead = round(their_s - ends.slowest_s(), 3)
+        note = f"{PODS} pods; over the slowest one's own end ({ends.slowest_s():.1f} s from its eviction)"
+        yield Figure("kubectl_drain_overhead_s", overhead, "s", "for comparison", True, note)
         yield Figure("kubectl_drain_eviction_calls_per_pod", their_calls / PODS, "calls", "for comparison", True, note)
 
 

@@ -4,7 +4,9 @@ No worker runs here: what a detector sent stands in the history of the incident 
 """
 
 import json
+import os
 import random
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -139,7 +141,7 @@ async def test_temporal_away_the_node_is_told_and_temporal_gets_all_in_order_lat
         # The other side goes on with what is new.
         world.detector.write(HBM.format(device=1), HBM.format(device=2))
         world.delivered(temporal=0, node=3)
-        assert "check that it runs, and TEMPORAL_ADDRESS" in world.detector.log()
+        wait_until(lambda: "check that it runs, and TEMPORAL_ADDRESS" in world.detector.log())
         assert world.detector.get("/healthz")[0] == 200
     assert world.condition("NeuronHealth")["status"] == "True"
     assert await world.reports() == []
@@ -154,7 +156,7 @@ async def test_kubernetes_away_temporal_is_told_and_the_node_later(world: World)
     with world.detector.running(**NO_KUBERNETES):
         world.detector.write(HBM.format(device=0))
         world.delivered(temporal=1, node=0)
-        assert "set KUBECONFIG" in world.detector.log()
+        wait_until(lambda: "set KUBECONFIG" in world.detector.log())
     assert world.condition("NeuronHealth") == {}
     with world.detector.running():
         world.delivered(temporal=1, node=1)
@@ -282,7 +284,4 @@ def _kill_couriers(detector: Detector) -> None:
         except OSError:
             continue
         if b"detector.courier" in words and str(detector.spool).encode() in words:
-            import os
-            import signal
-
             os.kill(int(status.parent.name), signal.SIGKILL)
