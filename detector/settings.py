@@ -11,7 +11,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class DetectorSettings(BaseSettings):
     """``NODEMEND_*`` and ``NODE_NAME`` of ``nodemend detect``."""
 
-    model_config = SettingsConfigDict(env_prefix="NODEMEND_", extra="ignore", frozen=True, populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_prefix="NODEMEND_", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
+    )
 
     cluster: Annotated[str, StringConstraints(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")] = Field(
         description="Name of the cluster: part of every incident id. The workers must use the same."
