@@ -15,7 +15,7 @@ from temporalio.worker import (
     Interceptor,
 )
 
-from worker.logs import NODE
+from worker.logs import ACT
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,15 @@ class _Caring(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         info = activity.info()
         self._outbound.details = tuple(info.heartbeat_details)
-        NODE.set(_node_of(input.args[0]) if input.args else "")
+        ACT.set(
+            {
+                "incident": info.workflow_id,
+                "run": info.workflow_run_id,
+                "activity": info.activity_type,
+                "attempt": info.attempt,
+                "node": _node_of(input.args[0]) if input.args else "",
+            }
+        )
         beating = asyncio.create_task(self._beat(), name="heartbeat")
         try:
             return await super().execute_activity(input)

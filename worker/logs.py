@@ -3,12 +3,13 @@
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Final
 
-NODE: Final[ContextVar[str]] = ContextVar("nodemend_node", default="")
-"""The node that the current activity works on; set by the interceptor."""
+ACT: Final[ContextVar[Mapping[str, object]]] = ContextVar("nodemend_act", default={})  # noqa: B039 - read only
+"""Incident, run, activity, attempt and node of the current act; set by the interceptor, whoever logs below it."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -27,13 +28,11 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
             "incident": temporal.get("workflow_id"),
             "run": temporal.get("workflow_run_id") or temporal.get("run_id"),
-            "activity": temporal.get("activity_type"),
-            "attempt": temporal.get("attempt"),
-            "node": NODE.get() or getattr(record, "node", None),
+            **ACT.get(),
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps({key: value for key, value in fields.items() if value is not None}, ensure_ascii=False)
+        return json.dumps({key: value for key, value in fields.items() if value not in (None, "")}, ensure_ascii=False)
 
 
 def configure_logs(level: str) -> None:

@@ -12,6 +12,8 @@ from detector.main import main
 from detector.spool import read_entries
 from tests.detecting.running import HBM, NOWHERE, ROOT, Detector, wait_until
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def detector(tmp_path: Path) -> Detector:

@@ -14,6 +14,8 @@ from deploy.local.temporal import running_temporal
 from tests.conftest import MakeNodeGroup
 from tests.harness import QUICK_POLICY, connect, report_about, running_worker, send, until, write_policy
 
+pytestmark = pytest.mark.thorough
+
 NODEMEND = str(Path(sys.executable).with_name("nodemend"))
 
 

@@ -1,5 +1,6 @@
 """What a worker says and does when it cannot start, and when what it needs is away: the real process each time."""
 
+import asyncio
 import json
 import os
 import socket
@@ -32,6 +33,8 @@ from tests.harness import (
     write_policy,
 )
 from tests.operating.proxy import Proxy
+
+pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parents[2]
 
@@ -212,6 +215,35 @@ async def test_refusal_of_aws_parks_the_incident_and_names_the_action(
             assert "autoscaling:DescribeAutoScalingInstances" in report.summary
             assert "Grant it" in report.summary
             await handle.terminate()
+
+
+def test_metrics_are_prometheus_and_logs_are_json_with_the_incident_and_the_node(
+    local_stack: Stack, tmp_path: Path
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    policy = write_policy(tmp_path / "policy.yaml")
+
+    async def play() -> str:
+        handle = await send(await connect(local_stack), report_about(local_stack, "nobody-2"))
+        assert (await handle.result()).outcome is Outcome.NODE_GONE
+        await send(await connect(local_stack), report_about(local_stack, "nobody-3", cluster="elsewhere"))
+        return handle.id
+
+    with running_worker(local_stack, policy, tmp_path, NODEMEND_METRICS_ADDRESS=address) as worker:
+        incident = asyncio.run(play())
+        wait_for(lambda: "elsewhere" in worker.text(), "the refusal in the log")
+        metrics = http(f"http://{address}/metrics")[1]
+    assert "nodemend_incidents_closed_total{" in metrics
+    assert 'outcome="node-gone"' in metrics
+    assert "temporal_workflow_completed_total" in metrics
+    records = [json.loads(line) for line in worker.text().splitlines()]
+    assert all({"time", "level", "logger", "message"} <= record.keys() for record in records)
+    (refused,) = [record for record in records if "elsewhere" in record["message"]][:1]
+    assert refused["incident"].startswith("remediate-elsewhere-nobody-3")
+    assert refused["node"] == "nobody-3"
+    assert incident
 
 
 def test_told_to_stop_it_hands_its_act_over_and_ends_with_0(local_stack: Stack, tmp_path: Path) -> None:
