@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from contract.fault import DataTrust, EvidenceEnd, Verdict
 from detector.literals import required_literals, why_unsafe
-from detector.rules import Catalogue, rule_of
+from detector.rules import Catalogue, normalised, rule_of
 
 BUILT_IN: Final = Path(__file__).with_name("catalog")
 _QUIET: Final = frozenset({Verdict.APPLICATION, Verdict.NOTICE})
@@ -76,9 +76,9 @@ class RuleDocument(BaseModel):
     @model_validator(mode="after")
     def _does_what_it_says(self) -> "RuleDocument":
         pattern = re.compile(self.pattern)
-        if missed := [line for line in self.matches if not pattern.search(line)]:
+        if missed := [line for line in self.matches if not pattern.search(normalised(line))]:
             raise ValueError(f"must match and does not: {missed[0]!r}")
-        if caught := [line for line in self.ignores if pattern.search(line)]:
+        if caught := [line for line in self.ignores if pattern.search(normalised(line))]:
             raise ValueError(f"must not match and does: {caught[0]!r}")
         if self.threshold and self.verdict not in _QUIET:
             raise ValueError("only application and notice findings are counted; others are reported at once")

@@ -15,6 +15,7 @@ Line = tuple[Record, Match]
 
 _FRAGMENT: Final = (b",c;", b",c,")
 _ESCAPED: Final = b"\\x"
+_BLANKS: Final = b"  "
 _HELD_MAX: Final = 8
 """Fragments that are put together; more are no line but a mistake."""
 _TEXT_MAX: Final = 4096
@@ -45,7 +46,8 @@ class Lines:
         if _ESCAPED in blob:
             # What the kernel escaped may be what a rule looks for.
             marks.append(_ESCAPED)
-        marks += [mark for mark in _FRAGMENT if mark in blob]
+        # Doubled blanks hide a text until they are one; fragments, until they are put together.
+        marks += [mark for mark in (_BLANKS, *_FRAGMENT) if mark in blob]
         if not marks and not self._held:
             remember(raws)
             return

@@ -16,7 +16,7 @@ sre: Any = importlib.import_module("re._constants")
 _SHORTEST: Final = 3
 _ENOUGH: Final = 12
 """A longer text than this tells no more."""
-_MOST: Final = 8
+_MOST: Final = 24
 """With more alternatives than this, running the pattern is as cheap."""
 
 Node = tuple[Any, Any]
