@@ -1,11 +1,13 @@
 """Running a command in a pod through the API server's exec subresource, bounded in time and output."""
 
+import json
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kubernetes import client
 from kubernetes.client import ApiException
 from kubernetes.stream import stream
+from kubernetes.stream.ws_client import ERROR_CHANNEL
 
 from activities.cluster import Cluster
 
@@ -44,7 +46,7 @@ def run_in_pod(cluster: Cluster, namespace: str, pod: str, command: list[str], t
             output, errors = answer.read_stdout(timeout=0), answer.read_stderr(timeout=0)
             if answer.is_open():
                 return Answer(False, output[:_OUTPUT_MAX], f"no answer within {timeout_s:.0f} s")
-            code = answer.returncode
+            ending = _ending(answer.read_channel(ERROR_CHANNEL))
         finally:
             answer.close()
             # close() does nothing where the server closed first, and would leave the socket open.
@@ -55,6 +57,22 @@ def run_in_pod(cluster: Cluster, namespace: str, pod: str, command: list[str], t
         return Answer(False, "", f"exec broke off: {type(error).__name__}: {error}")
     finally:
         api.close()
-    if code != 0:
-        return Answer(False, output[:_OUTPUT_MAX], f"ended with {code}: {errors.strip()[-300:]}")
+    if ending:
+        return Answer(False, output[:_OUTPUT_MAX], f"{ending}: {errors.strip()[-300:]}")
     return Answer(True, output[:_OUTPUT_MAX])
+
+
+def _ending(status_text: str) -> str:
+    """How the command ended, from the Status on the error channel; empty for success.
+
+    The client's own ``returncode`` reads kubelet's Status alone, and breaks over any other.
+    """
+    try:
+        status = json.loads(status_text)
+    except ValueError:
+        return f"ended without a status ({status_text[:120]!r})"
+    if status.get("status") == "Success":
+        return ""
+    causes = (status.get("details") or {}).get("causes") or []
+    code = next((cause.get("message") for cause in causes if cause.get("reason") == "ExitCode"), None)
+    return f"ended with {code}" if code else f"failed ({str(status.get('message'))[:120]})"

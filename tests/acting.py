@@ -2,15 +2,18 @@
 
 import dataclasses
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 from unittest import mock
 
 import boto3
+import pytest
 from kubernetes import client
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.auto_scaling import AutoScaling
@@ -97,5 +100,26 @@ def acting_on(stack: Stack) -> Iterator[Acting]:
         yield Acting(stack, Cluster(api), AutoScaling(boto3.Session()), client.CoreV1Api(api))
 
 
-def minutes(number: float) -> timedelta:
-    return timedelta(minutes=number)
+def refusal(call: Callable[[], object]) -> tuple[str | None, str]:
+    """Type and sentence of the error that an act ends with."""
+    with pytest.raises(ApplicationError) as raised:
+        call()
+    return raised.value.type, raised.value.message
+
+
+@contextmanager
+def meanwhile(act: Callable[[], None]) -> Iterator[None]:
+    """Do something while an act waits."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            act()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield
+    thread.join()
+    assert not failures

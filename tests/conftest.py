@@ -16,6 +16,7 @@ from deploy.local.fleet import FleetKnobs
 from deploy.local.machine import TRN1, MachineShape
 from deploy.local.scene import NodeGroup, create_node_group
 from deploy.local.stack import Stack, running_stack
+from tests.acting import Acting, acting_on
 
 
 class MakeNodeGroup(Protocol):
@@ -70,3 +71,10 @@ def namespace(local_stack: Stack) -> Iterator[str]:
         yield name
         core.delete_namespace(name)
         core.delete_collection_namespaced_pod(name, grace_period_seconds=0)
+
+
+@pytest.fixture
+def acting(local_stack: Stack) -> Iterator[Acting]:
+    """Acts run directly, in the name of an incident of the test."""
+    with acting_on(local_stack) as made:
+        yield made

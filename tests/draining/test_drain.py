@@ -1,32 +1,21 @@
 """The drain, rule by rule (D1 to D40), on the real API server: what is evicted, what is left, and what is said."""
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from kubernetes import client
 from kubernetes.client import ApiException
-from temporalio.exceptions import ApplicationError
 
 from activities.drain import DrainActivity
 from contract.acts import Drained, DrainNode
 from contract.identity import Target
 from contract.names import OWNER_ANNOTATION, SKIP_ANNOTATION, ErrorType
 from deploy.local.scene import NodeGroup, add_pod, create_daemonset, create_web, running_pods, wait_for
-from deploy.local.stack import Stack
 from deploy.local.work import STUCK_ANNOTATION
-from tests.acting import Acting, acting_on
+from tests.acting import Acting, meanwhile, refusal
 from tests.conftest import MakeNodeGroup
-
-
-@pytest.fixture
-def acting(local_stack: Stack) -> Iterator[Acting]:
-    with acting_on(local_stack) as made:
-        yield made
 
 
 @pytest.fixture
@@ -45,12 +34,6 @@ def drain(acting: Acting, target: Target, *, details: list[Any] | None = None, *
         DrainActivity(acting.cluster).drain_node, DrainNode(**{**usual, **changes})
     )
     return made
-
-
-def refusal(call: Callable[[], object]) -> tuple[str | None, str]:
-    with pytest.raises(ApplicationError) as raised:
-        call()
-    return raised.value.type, raised.value.message
 
 
 def pod(acting: Acting, namespace: str, name: str) -> Any:
@@ -75,24 +58,6 @@ def budget(acting: Acting, namespace: str, name: str, selector: dict[str, Any], 
     wait_for(
         lambda: policy.read_namespaced_pod_disruption_budget(name, namespace).status.expected_pods is not None, name
     )
-
-
-@contextmanager
-def meanwhile(act: Callable[[], None]) -> Iterator[None]:
-    """Do something while a drain waits."""
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            act()
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    yield
-    thread.join()
-    assert not failures
 
 
 def test_d1_eviction_names_the_pod_by_uid_so_that_its_successor_is_left_alone(
