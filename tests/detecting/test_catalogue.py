@@ -33,11 +33,77 @@ def test_labelled_line_gets_its_verdict(line: dict[str, str]) -> None:
         lambda text: f"  {text}  ",
         lambda text: f"{text}\nDEVICE=+pci:0000:00:1f.0",
         lambda text: text + " " + "x" * 8000,
+        lambda text: text.replace(" ", "  "),
+        lambda text: text.replace(" ", "\t", 1),
+        lambda text: f" pid:1 ERROR TDRV:exec  {text}\n\tmore of it",
+        lambda text: text[:512],
     ],
-    ids=["timestamp", "prefix", "extra-key", "blanks", "second-line", "over-long"],
+    ids=[
+        "timestamp",
+        "prefix",
+        "extra-key",
+        "blanks",
+        "second-line",
+        "over-long",
+        "doubled-blanks",
+        "tab",
+        "runtime-logger",
+        "cut-at-512",
+    ],
 )
 def test_variation_of_a_line_keeps_its_verdict(line: dict[str, str], vary: object) -> None:
     assert verdict(vary(line["text"])) == line["verdict"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "line", [line for line in CORPUS if line["verdict"] != "hardware"], ids=lambda line: line["id"]
+)
+def test_line_that_was_cut_short_never_looks_like_broken_hardware(line: dict[str, str]) -> None:
+    destructive = [cut for cut in range(len(line["text"])) if verdict(line["text"][:cut]) == "hardware"]
+    assert destructive == []
+
+
+@pytest.mark.parametrize(
+    "line", [line for line in CORPUS if line["verdict"] == "hardware"], ids=lambda line: line["id"]
+)
+def test_hardware_line_that_was_cut_short_is_at_most_less_certain(line: dict[str, str]) -> None:
+    found = {verdict(line["text"][:cut]) for cut in range(len(line["text"]) + 1)}
+    assert "repairable" not in found
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("NVRM: Xid (PCI:0000:3b:00 GPU-I:05): 94, pid=7194, Contained: SM (0x1). RST: No, D-RST: No", "application"),
+        ("NVRM: Xid (0000:06:00): 79, GPU has fallen off the bus.", "hardware"),
+        (
+            "NVRM: Xid (PCI:0000:06:00): 154, GPU recovery action changed from 0x0 (None) to 0x3 (Drain P2P)",
+            "ambiguous",
+        ),
+        ("NVRM: Xid (PCI:0000:06:00): 119", "repairable"),
+        ("NVRM: Xid (PCI:0000:06:00): 1199, something", "ambiguous"),
+        ("nvidia-nvswitch0: SXid (PCI:0000:06:00.0): 31337, Odd, Link 1", "ambiguous"),
+        ("Unable to handle kernel paging request at virtual address ffff80001234", "repairable"),
+        ("Killed process 21843 (python3) total-vm:1kB", "benign"),
+        ("EDAC MC: Ver: 3.0.0", "benign"),
+        ("EDAC sbridge: Seeking for: PCI ID 8086:6fa0", "benign"),
+        ("mce: CPU0: Thermal monitoring enabled (TM1)", "benign"),
+        ("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: 8c00004000010090", "notice"),
+        ("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: bd80000000100134", "hardware"),
+        ("nvme nvme0: 32/0/0 default/read/poll queues", "benign"),
+        ("EXT4-fs (nvme0n1p1): re-mounted 0c0b. Quota mode: none.", "benign"),
+        ("XFS (nvme1n1): Ending clean mount", "benign"),
+        ("pcieport 0000:00:1c.0: AER: enabled with IRQ 24", "benign"),
+        ("amdgpu 0000:c3:00.0: amdgpu: 0 uncorrectable hardware errors detected in umc block", "benign"),
+        ("amdgpu 0000:c3:00.0: amdgpu: GPU reset(2) succeeded!", "notice"),
+        ("ena 0000:00:05.0: Elastic Network Adapter (ENA) v2.10", "benign"),
+        ("ena 0000:00:05.0 eth0: Keep alive watchdog timeout.", "ambiguous"),
+        ("critical target error, dev nvme0n1, sector 1 op 0x3:(DISCARD) flags 0x800", "ambiguous"),
+        ("user said: please check Xid 79 in the docs", "benign"),
+    ],
+)
+def test_kinds_beyond_the_corpus(text: str, wanted: str) -> None:
+    assert verdict(text) == wanted
 
 
 def test_ordinary_boot_is_silent() -> None:

@@ -112,6 +112,32 @@ class TestFile:
         self.write(path, "nonsense\n3,2,2,-;two\n")
         assert next(iter(Reader(str(path), None).read())) == Lost(1, "malformed")
 
+    def test_file_that_is_cut_or_replaced_is_read_from_its_start(self, tmp_path: Path) -> None:
+        path = tmp_path / "kmsg"
+        self.write(path, "3,1,1,-;one\n3,2,2,-;two\n")
+        reader = Reader(str(path), None)
+        assert len(records(list(reader.read()))) == 2
+        path.write_text("3,1,1,-;cut\n")
+        assert [r.message for r in records(list(reader.read()))] == ["cut"]
+        path.unlink()
+        with pytest.raises(BlindError, match="is gone"):
+            list(reader.read())
+        self.write(path, "3,1,1,-;new\n")
+        assert [r.message for r in records(list(reader.read()))] == ["new"]
+
+    def test_k22_flood_is_read_in_rounds(self, tmp_path: Path) -> None:
+        path = tmp_path / "kmsg"
+        self.write(path, "".join(f"6,{seq},1,-;{'x' * 100}\n" for seq in range(30_000)))
+        reader = Reader(str(path), None)
+        sizes = []
+        more = True
+        while more:
+            batch = reader.batch()
+            sizes.append(len(batch.raws))
+            more = batch.more
+        assert sum(sizes) == 30_000
+        assert len(sizes) > 2
+
     def test_k20_log_that_cannot_be_opened_says_what_to_do(self, tmp_path: Path) -> None:
         with pytest.raises(BlindError) as raised:
             Reader(str(tmp_path / "none"), None)
@@ -159,6 +185,68 @@ class TestPlayedDevice:
     ) -> None:
         reader = self.reader(tmp_path, monkeypatch, b"3,21,1,-;a\n")
         assert next(iter(reader.read())) == Lost(10, "while_away")
+
+    def test_k5_first_start_counts_what_was_overwritten_before_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        reader = self.reader(tmp_path, monkeypatch, b"3,100,1,-;a\n")
+        reader._last = reader._after = None
+        assert next(iter(reader.read())) == Lost(100, "before_first")
+
+    def test_k6_impossible_cursor_is_said_and_everything_is_read_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        reader = self.reader(tmp_path, monkeypatch, b"3,4,1,-;a\n", b"3,5,1,-;b\n", BlockingIOError(), b"3,4,1,-;a\n")
+        monkeypatch.setattr(os, "lseek", lambda *_: 0)
+        found = records(list(reader.read()))
+        assert [record.seq for record in found] == [4]
+        assert "cursor 10 is beyond the newest record 5" in reader.started_over
+
+    def test_k19_what_waited_in_the_ring_is_told_from_what_is_written_now(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        reader = self.reader(tmp_path, monkeypatch, b"3,11,1,-;a\n", BlockingIOError(), b"3,12,1,-;b\n")
+        assert reader.catching_up
+        reader.batch()
+        assert not reader.catching_up
+
+    @given(
+        plan=st.lists(
+            st.one_of(
+                st.tuples(st.just("record"), st.integers(1, 5)),
+                st.tuples(st.just("overrun"), st.integers(1, 500)),
+                st.tuples(st.just("too_long"), st.just(1)),
+                st.tuples(st.just("malformed"), st.just(1)),
+                st.tuples(st.just("nothing"), st.just(0)),
+            ),
+            max_size=40,
+        )
+    )
+    def test_k5_every_number_is_read_or_counted_as_lost(
+        self, tmp_path_factory: pytest.TempPathFactory, plan: list[tuple[str, int]]
+    ) -> None:
+        number, answers = 10, []
+        for kind, size in plan:
+            if kind == "record":
+                answers += [f"6,{number + step},1,-;x\n".encode() for step in range(1, size + 1)]
+            elif kind == "overrun":
+                answers.append(BrokenPipeError())
+            elif kind == "too_long":
+                answers.append(OSError(22, "Invalid argument"))
+            elif kind == "malformed":
+                answers.append(b"nonsense")
+            else:
+                answers.append(BlockingIOError())
+            number += size
+        answers.append(f"6,{number + 1},1,-;the end\n".encode())
+        with pytest.MonkeyPatch.context() as patch:
+            reader = self.reader(tmp_path_factory.mktemp("log"), patch, *answers)
+            items: list[Record | Lost] = []
+            for _ in range(len(answers) + 1):
+                items += reader.read()
+        lost = sum(item.records for item in items if isinstance(item, Lost))
+        assert len(records(items)) + lost == number + 1 - 10
+        assert records(items)[-1].message == "the end"
 
     def test_k21_interrupted_reads_are_repeated(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         reader = self.reader(tmp_path, monkeypatch, InterruptedError(), b"3,11,1,-;a\n")

@@ -1,5 +1,6 @@
 """From raw records to known lines: what is cut is put together, and looking quickly finds what looking slowly finds."""
 
+import json
 import random
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detector.catalogue import BUILT_IN, catalogue, load_rules
+from detector.findings import Findings
 from detector.kmsg import parse
 from detector.lines import Lines
 from detector.literals import required_literals, why_unsafe
@@ -105,6 +107,27 @@ def test_any_text_around_a_known_line_is_judged_alike_by_both(text: str, at: int
         message = text[:at] + line + text[at:]
         quick, slow = RULES.match(message), EVERYTHING_ALWAYS.match(message)
         assert (quick and quick.rule.id) == (slow and slow.rule.id)
+
+
+@given(st.lists(st.binary(max_size=120).map(lambda tail: b"3,1,1,-;" + tail) | st.binary(max_size=60), max_size=20))
+def test_hostile_records_break_nothing(raws: list[bytes]) -> None:
+    findings = Findings()
+    for record, match in Lines(RULES).sift(raws, Marker("", 0), findings.remember):
+        report = findings.take(record, match, 1.0)
+        json.dumps(report)
+
+
+@given(
+    line=st.sampled_from(GOLDEN),
+    noise=st.binary(max_size=40),
+    at=st.integers(0, 300),
+)
+def test_hostile_bytes_within_known_lines_break_nothing(line: str, noise: bytes, at: int) -> None:
+    raws = [b"3,1,1,-;" + line.encode()[:at] + noise + line.encode()[at:]]
+    findings = Findings()
+    for record, match in Lines(RULES).sift(raws, Marker("", 0), findings.remember):
+        report = findings.take(record, match, 1.0)
+        assert report is None or len(json.dumps(report)) < 32_000
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.id)
