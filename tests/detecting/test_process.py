@@ -15,6 +15,10 @@ from tests.detecting.running import HBM, NOWHERE, ROOT, Detector, wait_until
 pytestmark = pytest.mark.thorough
 
 
+thorough = pytest.mark.thorough
+"""Each of these waits for a process or two: left out of `make test-fast`."""
+
+
 @pytest.fixture
 def detector(tmp_path: Path) -> Detector:
     return Detector(tmp_path, NOWHERE)
@@ -30,6 +34,7 @@ def test_watch_imports_the_standard_library_alone() -> None:
     assert found.stdout.strip() == "[] False"
 
 
+@thorough
 def test_watch_stays_under_20_mib_after_many_lines_and_findings(detector: Detector) -> None:
     with detector.running():
         wait_until(detector.answers)
@@ -53,6 +58,7 @@ def test_finding_is_on_the_disk_and_in_the_metrics(detector: Detector) -> None:
         assert detector.get("/nothing")[0] == 404
 
 
+@thorough
 def test_k20_k24_health_is_that_of_the_reader_and_comes_back_with_it(detector: Detector) -> None:
     away = detector.kmsg.rename(detector.folder / "away")
     with detector.running():
@@ -67,6 +73,7 @@ def test_k20_k24_health_is_that_of_the_reader_and_comes_back_with_it(detector: D
         wait_until(lambda: not detector.state()["worst"])
 
 
+@thorough
 def test_health_fails_while_findings_cannot_be_kept(detector: Detector) -> None:
     with detector.running():
         wait_until(detector.answers)
@@ -80,6 +87,7 @@ def test_health_fails_while_findings_cannot_be_kept(detector: Detector) -> None:
         assert [entry["seq"] for entry in read_entries(str(detector.spool))[0]] == [1]
 
 
+@thorough
 def test_sigterm_ends_both_processes_with_everything_on_the_disk(detector: Detector) -> None:
     detector.start()
     wait_until(detector.answers)
@@ -92,6 +100,7 @@ def test_sigterm_ends_both_processes_with_everything_on_the_disk(detector: Detec
     assert str(detector.spool) not in left
 
 
+@thorough
 def test_second_detector_on_the_same_folder_waits(detector: Detector, tmp_path: Path) -> None:
     with detector.running():
         wait_until(detector.answers)
@@ -105,6 +114,7 @@ def test_second_detector_on_the_same_folder_waits(detector: Detector, tmp_path: 
             other.end(kill=True)
 
 
+@thorough
 @pytest.mark.parametrize(
     ("wrong", "code", "says"),
     [
@@ -127,6 +137,7 @@ def test_wrong_setting_is_named_and_ends_with_its_code(
     assert "Traceback" not in detector.log()
 
 
+@thorough
 def test_bad_rule_ends_with_its_code_and_names_file_and_rule(detector: Detector, tmp_path: Path) -> None:
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "mine.yaml").write_text("rules: [{id: my-rule, pattern: '('}]")
@@ -145,6 +156,7 @@ def test_help_tells_every_variable(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--nonsense"]) == 2
 
 
+@thorough
 @pytest.mark.kmsg
 @pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK | os.W_OK), reason="needs root and /dev/kmsg")
 class TestOnTheRealLog:
