@@ -19,10 +19,10 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
 from contract.names import (
+    BUDGET_TASK_QUEUE,
     EXCHANGE_PERMITS,
     FLEET_BUDGET,
     PERMIT_GRANTED,
-    TASK_QUEUE,
     ActivityName,
     ErrorType,
     budget_id,
@@ -121,7 +121,7 @@ class PermitDesk:
             FLEET_BUDGET,
             BudgetState(cluster=self._cluster),
             id=budget_id(self._cluster),
-            task_queue=TASK_QUEUE,
+            task_queue=BUDGET_TASK_QUEUE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             static_summary=f"Permits of {self._cluster}",
         )

@@ -12,6 +12,8 @@ PREFIX: Final = "nodemend.io"
 # --- Temporal ---------------------------------------------------------------------------------------------------
 
 TASK_QUEUE: Final = "nodemend"
+BUDGET_TASK_QUEUE: Final = "nodemend-budget"
+"""Of FleetBudget and its acts: incidents that wait for its answer must never hold the slots that it needs."""
 REMEDIATE_NODE: Final = "RemediateNode"
 FLEET_BUDGET: Final = "FleetBudget"
 

@@ -24,7 +24,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from activities.all import node_activities
 from activities.budget import BudgetActivities
 from activities.permits import PermitActivities, open_desk
-from contract.names import TASK_QUEUE, ExitCode
+from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, ExitCode
 from worker.clients import auto_scaling_client, cluster_client
 from worker.errors import StartError, problems
 from worker.health import Health, HealthServer, watch_health
@@ -43,6 +43,8 @@ GRACE: Final = timedelta(seconds=30)
 """For acts that run when the worker is told to stop. The pod's termination grace period must be longer."""
 BEAT: Final = timedelta(seconds=2)
 """How often acts beat: well under their heartbeat time-out, so that only a dead worker is silent that long."""
+STICKY: Final = timedelta(seconds=5)
+"""How much later the incidents that a killed worker had in its cache move on."""
 PASSTHROUGH: Final = ("contract", "pydantic", "pydantic_core", "annotated_types")
 
 
@@ -94,12 +96,9 @@ async def _work(settings: WorkerSettings) -> None:
                 permits = PermitActivities(client, desk)
                 budget = BudgetActivities(client, cluster, auto_scaling, policy)
                 acts = node_activities(cluster, auto_scaling, policy, desk.ask, settings.record_dir, settings.cluster)
-                worker = make_worker(
-                    client,
-                    [*acts, permits.ask_permit, permits.return_permits, permits.deliver_grants, budget.count_cluster],
-                    executor,
-                )
-                await _serve(worker, client, identity, health, stopping, server.address)
+                worker = make_worker(client, [*acts, permits.ask_permit, permits.return_permits], executor)
+                async with make_budget_worker(client, [budget.count_cluster, permits.deliver_grants]):
+                    await _serve(worker, client, identity, health, stopping, server.address)
     finally:
         for task in (connecting, stopping):
             task.cancel()
@@ -117,20 +116,42 @@ def make_worker(
     return Worker(
         client,
         task_queue=task_queue,
-        workflows=[RemediateNode, FleetBudget],
+        workflows=[RemediateNode],
         activities=acts,  # type: ignore[arg-type]
         activity_executor=executor,
         max_concurrent_activities=ACTS_AT_ONCE,
-        workflow_runner=SandboxedWorkflowRunner(
-            restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSTHROUGH)
-        ),
+        workflow_runner=sandbox(),
         interceptors=[CareInterceptor(beat)],
         # Cancelling reaches an act with the answer to a heartbeat; the default would hold heartbeats back for 8 s.
         max_heartbeat_throttle_interval=beat,
-        # After a worker was killed, its cached incidents move on this much later.
-        sticky_queue_schedule_to_start_timeout=timedelta(seconds=5),
+        sticky_queue_schedule_to_start_timeout=STICKY,
         graceful_shutdown_timeout=GRACE,
     )
+
+
+def make_budget_worker(client: Client, acts: Sequence[object]) -> Worker:
+    """The worker of FleetBudget, on a queue of its own.
+
+    Incidents wait inside their acts for FleetBudget's answer. On one queue a hundred of them would hold every slot,
+    and the count that the answer needs would never run (seen with 150 faults at once).
+    """
+    return Worker(
+        client,
+        task_queue=BUDGET_TASK_QUEUE,
+        workflows=[FleetBudget],
+        activities=acts,  # type: ignore[arg-type]
+        max_concurrent_activities=4,
+        workflow_runner=sandbox(),
+        interceptors=[CareInterceptor(BEAT)],
+        max_heartbeat_throttle_interval=BEAT,
+        sticky_queue_schedule_to_start_timeout=STICKY,
+        graceful_shutdown_timeout=GRACE,
+    )
+
+
+def sandbox() -> SandboxedWorkflowRunner:
+    """The sandbox of workflows, with the contract's models passed through."""
+    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSTHROUGH))
 
 
 async def _serve(

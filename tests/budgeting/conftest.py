@@ -3,7 +3,6 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -12,7 +11,7 @@ from temporalio import activity
 from temporalio.client import Client
 
 from activities.permits import PermitActivities, PermitDesk, open_desk
-from contract.names import TASK_QUEUE, ActivityName
+from contract.names import ActivityName
 from contract.permit import (
     ClusterCount,
     CountCluster,
@@ -22,7 +21,7 @@ from contract.permit import (
     PermitRequest,
 )
 from tests.runbook.conftest import temporal  # noqa: F401 - one server for both
-from worker.main import ACTS_AT_ONCE, make_worker
+from worker.main import make_budget_worker
 
 
 @dataclass
@@ -96,6 +95,5 @@ async def budget(temporal: Client) -> AsyncIterator[Budget]:  # noqa: F811
     fleet = FLEETS.setdefault(f"fleet-budget-{cluster}", Fleet())
     async with open_desk(temporal, cluster) as desk:
         acts = PermitActivities(temporal, desk)
-        with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE) as executor:
-            async with make_worker(temporal, [count_cluster, acts.deliver_grants], executor, TASK_QUEUE):
-                yield Budget(temporal, cluster, fleet, desk)
+        async with make_budget_worker(temporal, [count_cluster, acts.deliver_grants]):
+            yield Budget(temporal, cluster, fleet, desk)

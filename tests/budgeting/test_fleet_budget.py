@@ -6,7 +6,7 @@ import pytest
 from temporalio.client import WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
-from contract.names import BUDGET_QUERY, FLEET_BUDGET, TASK_QUEUE, ErrorType, budget_id
+from contract.names import BUDGET_QUERY, BUDGET_TASK_QUEUE, FLEET_BUDGET, ErrorType, budget_id
 from contract.permit import BudgetState
 from tests.budgeting.conftest import Budget
 
@@ -79,7 +79,7 @@ async def test_continue_as_new_loses_nothing(budget: Budget) -> None:
         FLEET_BUDGET,
         BudgetState(cluster=budget.cluster, history_limit=40),
         id=budget_id(budget.cluster),
-        task_queue=TASK_QUEUE,
+        task_queue=BUDGET_TASK_QUEUE,
     )
     first = (await handle(budget).describe()).run_id
     await budget.ask("n0", "n1")

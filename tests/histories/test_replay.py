@@ -7,9 +7,8 @@ import pytest
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from worker.main import PASSTHROUGH
+from worker.main import sandbox
 from workflows.fleet_budget import FleetBudget
 from workflows.remediate_node import RemediateNode
 
@@ -25,8 +24,6 @@ async def test_history_replays(path: Path) -> None:
     replayer = Replayer(
         workflows=[RemediateNode, FleetBudget],
         data_converter=pydantic_data_converter,
-        workflow_runner=SandboxedWorkflowRunner(
-            restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSTHROUGH)
-        ),
+        workflow_runner=sandbox(),
     )
     await replayer.replay_workflow(WorkflowHistory.from_json("replayed", gzip.decompress(path.read_bytes()).decode()))
