@@ -15,6 +15,7 @@ LOG_HEALTH: Final = "KernelLogHealth"
 _FAULTY: Final = ("hardware", "repairable", "ambiguous")
 """Verdicts that say something against this node, the worst first."""
 _PER_TYPE: Final = 64
+_KEYS: Final = frozenset(("reason", "message", "since", "verdict", "ends", "at"))
 
 Fault = dict[str, Any]
 
@@ -26,7 +27,8 @@ class Conditions:
         """``known`` is what ``known()`` gave before a restart; after a reboot, what a boot ends is gone (C6)."""
         self._faults: dict[str, dict[str, Fault]] = {}
         for kind, faults in (known or {}).items():
-            kept = {name: fault for name, fault in faults.items() if same_boot or _outlives_a_boot(fault)}
+            whole = {name: fault for name, fault in faults.items() if _is_whole(fault)}
+            kept = {name: fault for name, fault in whole.items() if same_boot or _outlives_a_boot(fault)}
             if kept:
                 self._faults[kind] = kept
         self.changed = True
@@ -90,6 +92,11 @@ class Conditions:
                 more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
                 said[kind] = {**fault, "message": fault["message"] + more}
         return said
+
+
+def _is_whole(fault: Any) -> bool:
+    """Whether this version wrote it."""
+    return isinstance(fault, dict) and set(fault) >= _KEYS and fault["verdict"] in _FAULTY
 
 
 def _rank(fault: Fault) -> "tuple[bool, int, str]":

@@ -29,6 +29,9 @@ _FIELDS_MAX: Final = 32
 _FIELD_MAX: Final = 200
 _CONTEXT_LINES: Final = 8
 _CONTEXT_MAX: Final = 200
+_KEYS: Final = frozenset(
+    ("count", "reported", "reported_at", "first_seen", "last_seen", "last_at", "last_seq", "window", "report")
+)
 _QUIET: Final = frozenset({"application", "notice"})
 
 Open = dict[str, Any]
@@ -39,7 +42,8 @@ class Findings:
 
     def __init__(self, known: "dict[str, Open] | None" = None) -> None:
         """``known`` is what ``known()`` gave before a restart."""
-        self._open: dict[str, Open] = dict(known or {})
+        # What another version wrote may have another shape: then it is counted anew.
+        self._open: dict[str, Open] = {name: entry for name, entry in (known or {}).items() if _is_whole(entry)}
         self._context: deque[bytes] = deque(maxlen=_CONTEXT_LINES)
         self.counts: dict[str, int] = {}
         """Matches by reason, since the start of the process."""
@@ -172,6 +176,10 @@ class Findings:
             "first_seen": iso(known["first_seen"]),
             "last_seen": iso(known["last_seen"]),
         }
+
+
+def _is_whole(entry: Any) -> bool:
+    return isinstance(entry, dict) and set(entry) >= _KEYS and isinstance(entry["report"], dict)
 
 
 def _again(known: Open, now: float) -> bool:

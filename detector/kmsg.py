@@ -21,6 +21,7 @@ _BATCH_BYTES: Final = 1 << 20
 
 _DIGITS_MAX: Final = 20
 """Those of 2**64."""
+_RECORD: Final = re.compile(rb"\d{1,20},\d{1,20},\d{1,20}(?:,[^;]*)?;")
 _ESCAPE: Final = re.compile(r"\\x([0-9a-fA-F]{2})")
 
 
@@ -230,7 +231,13 @@ class Reader:
         if not raws:
             return raws
         first, last = _seq(raws[0]), _seq(raws[-1])
-        if first is not None and last is not None and self._last == first - 1 and last - first == len(raws) - 1:
+        if (
+            first is not None
+            and last is not None
+            and self._last == first - 1
+            and last - first == len(raws) - 1
+            and all(map(_RECORD.match, raws))
+        ):
             # Numbers only grow, so the ends prove that none is missing in between.
             self._last = self._newest = last
             self._first = False

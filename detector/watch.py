@@ -24,7 +24,8 @@ from detector.lines import Line, Lines
 from detector.marker import Marker
 from detector.metrics import Facts, expose
 from detector.rules import Catalogue
-from detector.spool import DELIVERED, SPOOL, STATE, Spool, lock, read_json
+from detector.spool import Spool, lock
+from detector.state import STARTED_OVER, boot_id, machine, take_up
 
 _TICK_S: Final = 1.0
 _FILE_TICK_S: Final = 0.1
@@ -40,8 +41,6 @@ _TOLD_AGAIN_S: Final = 10.0
 _RETRY_CAP_S: Final = 60.0
 _STUCK_S: Final = 30.0
 """A disk that is silent for this long is a fault."""
-_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
-_DMI: Final = "/sys/devices/virtual/dmi/id/board_asset_tag"
 
 
 class Watch:
@@ -59,12 +58,12 @@ class Watch:
         self._catalogue = catalogue
         self._exporter = exporter
         self._marker = marker
-        self._boot_id = _first_line(_BOOT_ID)
-        self._machine = os.environ.get("NODEMEND_INSTANCE_ID") or _first_line(_DMI)
-        self._notes: list[tuple[str, str]] = []
-        state = self._take_up(folder)
+        self._boot_id, self._machine = boot_id(), machine()
+        state, why_none = take_up(folder, self._machine)
+        self._notes: list[tuple[str, str]] = [(STARTED_OVER, why_none)] if why_none else []
         same_boot = state.get("boot_id") == self._boot_id
-        self._cursor: int | None = state.get("seq") if same_boot and state.get("log", log) == log else None
+        seq = state.get("seq") if same_boot and state.get("log", log) == log else None
+        self._cursor: int | None = seq if isinstance(seq, int) else None
         self._findings = Findings(state.get("findings") if same_boot else None)
         self._conditions = Conditions(state.get("conditions"), same_boot=same_boot)
         self._lines = Lines(catalogue)
@@ -86,6 +85,7 @@ class Watch:
         self._last_read_at = time.monotonic()
         self._saved_at, self._dirty, self._urgent = 0.0, True, True
         self._heartbeat_at, self._courier_at = 0.0, 0.0
+        self._trouble_told = False
         self._house_at = 0.0
         self._more = self._nap = False
         self._poll = select.poll()
@@ -169,7 +169,7 @@ class Watch:
             self._open_wait = min(self._open_wait * 2, _RETRY_CAP_S)
             return True
         if self._reader.started_over:
-            self._note("DetectorStartedOver", f"{self._reader.started_over}: all records of this boot are read again.")
+            self._note(STARTED_OVER, f"{self._reader.started_over}: all records of this boot are read again.")
             self._reader.started_over = ""
         for lost in batch.lost:
             self._lost[lost.reason] = self._lost.get(lost.reason, 0) + lost.records
@@ -299,38 +299,19 @@ class Watch:
             self.keeper.collect()
             return
         trouble = self._disk_problem()
+        if bool(trouble) != self._trouble_told:
+            self._heartbeat_at = min(self._heartbeat_at, self._courier_at + _TOLD_AGAIN_S)
         # Without trouble, what the courier reads must be there first.
         ready = self.keeper.idle or bool(trouble)
         if ready and (self.keeper.spooled or now >= self._heartbeat_at) and self._couriers.start(trouble):
             self._heartbeat_at = now + _HEARTBEAT_S * random.uniform(0.9, 1.1)  # noqa: S311
-            self._courier_at = now
+            self._courier_at, self._trouble_told = now, bool(trouble)
 
     def _disk_problem(self) -> str:
         if self.keeper.problem:
             return f"the spool cannot be written: {self.keeper.problem}"
         stuck = self.keeper.stuck_s()
         return f"the disk of the spool has not answered for {stuck:.0f} s" if stuck > _STUCK_S else ""
-
-    def _take_up(self, folder: str) -> "dict[str, Any]":
-        """The state of the last watch; nothing when there is none, it is damaged, or it is another machine's."""
-        path = os.path.join(folder, STATE)  # noqa: PTH118 - pathlib costs memory
-        state = read_json(path)
-        if not state and os.path.exists(path):  # noqa: PTH110
-            self._notes.append(
-                (
-                    "DetectorStartedOver",
-                    f"{path} is damaged: all records of this boot are read again, counts begin anew.",
-                )
-            )
-        other = state.get("machine")
-        if other and self._machine and other != self._machine:
-            # The disk, or an image of it, came from another machine: its faults are not ours.
-            for name in (STATE, SPOOL, DELIVERED, "instance.json"):
-                if os.path.exists(os.path.join(folder, name)):  # noqa: PTH110, PTH118
-                    os.unlink(os.path.join(folder, name))  # noqa: PTH108, PTH118
-            self._notes.append(("DetectorStartedOver", f"The spool was that of {other}: it was emptied."))
-            return {}
-        return state
 
     def health(self) -> "tuple[bool, dict[str, object]]":
         """Whether the kernel log is read and findings are kept, and why not (K24)."""
@@ -366,14 +347,6 @@ class Watch:
                 conditions={kind: fault["reason"] for kind, fault in self._conditions.worst().items()},
             )
         )
-
-
-def _first_line(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as handle:  # noqa: PTH123
-            return handle.readline().strip()
-    except OSError:
-        return ""
 
 
 def _say(line: str) -> None:

@@ -152,6 +152,23 @@ def test_damaged_state_is_said_and_all_of_the_boot_is_read_again(tmp_path: Path,
     assert notes == ({"DetectorStartedOver"} if b"boot" not in damage else set())
 
 
+def test_state_of_another_version_is_taken_up_as_far_as_it_goes(tmp_path: Path) -> None:
+    log, spool = tmp_path / "kmsg", tmp_path / "spool"
+    log.write_text("3,1,1,-;NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR nd-id=1\n")
+    life = Life(log, spool)
+    life.turn()
+    life.end()
+    state = json.loads((spool / STATE).read_text())
+    odd = {"NeuronHealth": {**state["conditions"]["NeuronHealth"], "x": {"new": 1}}, "OldHealth": {"reason": "r"}}
+    (spool / STATE).write_text(json.dumps({**state, "seq": "1", "conditions": odd, "findings": {"x": 3, "y": {}}}))
+    life = Life(log, spool)
+    life.turn()
+    life.end()
+    after = json.loads((spool / STATE).read_text())
+    assert set(after["worst"]) == {"NeuronHealth"}
+    assert after["seq"] == 1
+
+
 def test_c7_reboot_reads_from_the_oldest_and_forgets_what_a_boot_ends(tmp_path: Path) -> None:
     log, spool = tmp_path / "kmsg", tmp_path / "spool"
     log.write_text(
