@@ -161,7 +161,8 @@ class Findings:
         if threshold is None:
             return None
         known["window"] = [*(moment for moment in known["window"] if now - moment <= window_s), now][-threshold:]
-        if len(known["window"]) < threshold:
+        told = bool(known["reported"]) and now - known["reported_at"] < max(window_s, REPORT_AGAIN_S)
+        if len(known["window"]) < threshold or told:
             return None
         known["window"] = []
         return self._report(known, now)

@@ -223,12 +223,12 @@ async def test_storm_is_one_report_and_quiet_findings_are_none(world: World) -> 
     with world.detector.running():
         wait_until(world.detector.answers)
         world.detector.write(*[HBM.format(device=0)] * 5000)
-        world.detector.write(*["Out of memory: Killed process 1 (python3) total-vm:1kB"] * 5000)
+        world.detector.write(*["Memory cgroup out of memory: Killed process 1 (python3) total-vm:1kB"] * 5000)
         wait_until(lambda: world.detector.metric("nodemend_detector_records_read_total") == 10_000)
         world.delivered(temporal=1, node=1)
         text = world.detector.get("/metrics")[1]
         assert 'problem_counter{reason="NeuronHasError_HBM_UNCORRECTABLE_ERROR"} 5000' in text
-        assert 'problem_counter{reason="OomKilledOnNode"} 5000' in text
+        assert 'problem_counter{reason="OomKilledInCgroup"} 5000' in text
     assert len(await world.reports()) == 1
 
 

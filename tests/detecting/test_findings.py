@@ -87,6 +87,35 @@ def test_quiet_verdict_is_counted_and_told_only_past_its_threshold() -> None:
     assert isinstance(RULES, Catalogue)
 
 
+def test_k26_storm_past_a_threshold_is_told_once_a_window() -> None:
+    loud = RULES.match("Out of memory: Killed process 1 (python3) total-vm:1kB")
+    assert loud
+    rule = loud.rule._replace(threshold=50, window_s=3600.0)
+    findings = Findings()
+    match = Match(rule, {}, "OomKilledOnNode", "oom")
+    told = [findings.take(record("oom", seq), match, seq / 10) for seq in range(40_000)]
+    assert len([report for report in told if report]) == 2
+
+
+def test_threshold_over_a_window_longer_than_a_silence_is_crossed() -> None:
+    loud = RULES.match("EDAC MC0: 1 CE memory read error on DIMM#0")
+    assert loud
+    rule = loud.rule._replace(threshold=3, window_s=86_400.0)
+    findings = Findings()
+    match = Match(rule, {}, "MemoryCorrectedError", "ce")
+    told = [findings.take(record("ce", hour), match, hour * 3600.0) for hour in range(3)]
+    assert [bool(report) for report in told] == [False, False, True]
+
+
+def test_made_up_devices_of_one_rule_are_a_bounded_number_of_findings() -> None:
+    findings = Findings()
+    told = [take(findings, HBM.format(device=device), device, 0.0) for device in range(1000)]
+    reports = [report for report in told if report]
+    assert len(reports) < 60
+    assert str(reports[-1]["signature"]).endswith("/others")
+    assert take(findings, "BUG: kernel NULL pointer dereference, address: 0", 2000, 0.0)
+
+
 def test_c14_kernel_text_is_bounded_and_clean() -> None:
     findings = Findings()
     report = take(findings, HBM.format(device=1) + " \x1b[31m" + "y" * 5000, 1, 0.0)
