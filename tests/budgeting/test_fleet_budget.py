@@ -6,7 +6,7 @@ import pytest
 from temporalio.client import WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
-from contract.names import BUDGET_QUERY, BUDGET_TASK_QUEUE, FLEET_BUDGET, ErrorType, budget_id
+from contract.names import BUDGET_QUERY, BUDGET_TASK_QUEUE, FLEET_BUDGET, TASK_QUEUE, ErrorType, budget_id
 from contract.permit import BudgetState
 from tests.budgeting.conftest import Budget
 
@@ -89,3 +89,10 @@ async def test_continue_as_new_loses_nothing(budget: Budget) -> None:
     after = await state(budget)
     assert {item.request.node for item in after.held} == {"n0", "n1"}
     assert {item.request.node for item in after.queue} == {f"n{i}" for i in range(2, 14)}
+
+
+async def test_budget_never_shares_slots_with_those_who_wait_for_it(budget: Budget) -> None:
+    """150 faults at once, a hundred slots: on one queue the count that the answer needs would never have run."""
+    await budget.ask("n0")
+    described = await handle(budget).describe()
+    assert described.task_queue == BUDGET_TASK_QUEUE != TASK_QUEUE
