@@ -107,3 +107,43 @@ def _why_unsafe(nodes: Iterable[Node], *, repeated: bool) -> str:
         if why:
             return why
     return ""
+
+
+def sample(pattern: str) -> str:
+    """The shortest plain line that a pattern matches, as a start for a real one.
+
+    Raises:
+        ValueError: none was found.
+    """
+    text = _sample(list(_parser.parse(pattern)))
+    if not re.search(pattern, text):
+        raise ValueError("no line that it matches could be made")
+    return text
+
+
+def _sample(nodes: Iterable[Node]) -> str:
+    return "".join(_sample_of(operation, argument) for operation, argument in nodes)
+
+
+def _sample_of(operation: Any, argument: Any) -> str:
+    if operation is sre.LITERAL:
+        return chr(argument)
+    if operation is sre.SUBPATTERN:
+        return _sample(argument[3])
+    if operation is sre.BRANCH:
+        return _sample(argument[1][0])
+    if operation in (sre.MAX_REPEAT, sre.MIN_REPEAT):
+        return _sample(argument[2]) * argument[0]
+    if operation is sre.IN:
+        return _letter_of(*argument[0])
+    if operation in (sre.ANY, sre.NOT_LITERAL):
+        return "a"
+    return ""
+
+
+def _letter_of(kind: Any, value: Any) -> str:
+    if kind is sre.CATEGORY:
+        return "1" if value is sre.CATEGORY_DIGIT else " " if value is sre.CATEGORY_SPACE else "a"
+    if kind is sre.LITERAL:
+        return chr(value)
+    return chr(value[0]) if kind is sre.RANGE else "a"

@@ -1,0 +1,92 @@
+"""Rules from a configuration of the node problem detector: ``python -m detector.npd kernel-monitor.json > mine.yaml``.
+
+Source: kubernetes/node-problem-detector, pkg/systemlogmonitor (``rules``: ``type``, ``condition``, ``reason``,
+``pattern``; a pattern must match to the end of the message). What it does not say, a human must: each rule comes out as
+``ambiguous`` (permanent) or ``notice`` (temporary), with a sample line to be replaced by a real one.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+
+from contract.names import ExitCode
+from detector.catalogue import RuleDocument
+from detector.literals import sample
+
+_NOT_OF_AN_ID: Final = re.compile(r"[^a-z0-9]+")
+_GO_ONLY: Final = (("\\z", "$"), ("(?s)", ""))
+_ANYTHING: Final = re.compile(r"^\.\*\s?|\s?\.\*$")
+
+
+class NpdError(Exception):
+    """The configuration cannot be imported; the message says which rule, and why."""
+
+
+def convert(document: dict[str, Any], origin: str) -> list[dict[str, Any]]:
+    """Our rules from an NPD configuration.
+
+    Raises:
+        NpdError: it is none, or a rule cannot be used.
+    """
+    found = document.get("rules") if isinstance(document, dict) else None
+    if not isinstance(found, list):
+        raise NpdError("it has no list `rules`: is it a system log monitor's configuration?")
+    return [_convert(rule, number, origin) for number, rule in enumerate(found, start=1)]
+
+
+def _convert(rule: dict[str, Any], number: int, origin: str) -> dict[str, Any]:
+    try:
+        reason, pattern = str(rule["reason"]), str(rule["pattern"])
+        permanent = rule["type"] == "permanent"
+        condition = str(rule["condition"]) if permanent else "KernelHealth"
+    except (KeyError, TypeError) as error:
+        raise NpdError(f"rule {number} has no {error}.") from error
+    for go, python in _GO_ONLY:
+        pattern = pattern.replace(go, python)
+    # Ours are searched for: "anything" at the ends says nothing, and the blank beside it misses lines (K15).
+    pattern = _ANYTHING.sub("", pattern)
+    ours: dict[str, Any] = {
+        "id": ("npd-" + _NOT_OF_AN_ID.sub("-", reason.lower()).strip("-"))[:60],
+        "pattern": pattern,
+        "component": "imported",
+        "verdict": "ambiguous" if permanent else "notice",
+        "evidence_end": "boot",
+        "condition_type": condition,
+        "reason": reason,
+        "provenance": f"imported from {origin}: judge it, and put a real line in its place",
+    }
+    try:
+        ours["matches"] = [sample(pattern)]
+        RuleDocument.model_validate(ours)
+    except (ValidationError, re.error, ValueError) as error:
+        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise NpdError(f"rule {number} ({reason}): {why}. Write it by hand.") from error
+    return ours
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Convert a file and print the YAML."""
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        print("Usage: python -m detector.npd kernel-monitor.json > FOLDER_OF_RULES/mine.yaml", file=sys.stderr)
+        return ExitCode.USAGE
+    path = Path(arguments[0])
+    try:
+        rules = convert(json.loads(path.read_text(encoding="utf-8")), path.name)
+    except OSError as error:
+        print(f"{path} cannot be read: {error.strerror}", file=sys.stderr)
+        return ExitCode.NO_INPUT
+    except (ValueError, NpdError) as error:
+        print(f"{path}: {error}", file=sys.stderr)
+        return ExitCode.DATA
+    print(yaml.safe_dump({"rules": rules}, sort_keys=False, width=1000), end="")
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
