@@ -125,7 +125,6 @@ class ErrorType(StrEnum):
     FENCED_OUT = "FencedOut"
     POLICY_FORBIDS = "PolicyForbids"
     PERMIT_QUEUED = "PermitQueued"
-    PERMIT_NOT_HELD = "PermitNotHeld"
     INSTANCE_NOT_IN_GROUP = "InstanceNotInGroup"
     WRONG_INSTANCE = "WrongInstance"
     ACCESS_DENIED = "AccessDenied"
@@ -147,7 +146,6 @@ NON_RETRYABLE: Final = tuple(
         ErrorType.OWNED_BY_ANOTHER,
         ErrorType.FENCED_OUT,
         ErrorType.POLICY_FORBIDS,
-        ErrorType.PERMIT_NOT_HELD,
         ErrorType.INSTANCE_NOT_IN_GROUP,
         ErrorType.WRONG_INSTANCE,
         ErrorType.ACCESS_DENIED,

@@ -8,7 +8,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from temporalio.service import RPCError
 from contract.fault import FaultReport, RemediationRequest
 from contract.incident import IncidentReport
 from contract.names import INCIDENT_QUERY, REMEDIATE_NODE, REPORT_FAULT, TASK_QUEUE, incident_id
-from deploy.local.scene import NodeGroup, nodes
+from deploy.local.scene import nodes
 from deploy.local.stack import CLUSTER, Stack
 from tests.runbook.world import finding
 
@@ -182,8 +182,3 @@ def http(url: str) -> tuple[int, str]:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
-
-
-def replaced_in(stack: Stack, group: NodeGroup, before: Sequence[str]) -> list[str]:
-    """Instances of a group that ended since ``before`` was taken."""
-    return [instance for instance in stack.fleet.terminated if instance in before]

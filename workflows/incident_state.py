@@ -79,6 +79,13 @@ class Incident:
         if sentence not in self.notes and len(self.notes) < NOTES_MAX:
             self.notes.append(sentence)
 
+    def keep_override(self, record: OverrideRecord) -> None:
+        """Keep what a human pressed. Of more than fit, the refused go first: pressing in vain fills no report."""
+        self.overrides.append(record)
+        if len(self.overrides) > OVERRIDES_MAX:
+            refused = next((index for index, kept in enumerate(self.overrides) if not kept.accepted), 0)
+            del self.overrides[refused]
+
     def handled_seq(self) -> int:
         """The last kernel record of this boot that the incident took in."""
         boot = self.identity.boot_id if self.identity else ""

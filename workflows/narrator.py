@@ -31,11 +31,6 @@ def narrate(report: IncidentReport, stand: Stand) -> str:
     return "\n\n".join(section for section in sections if section)[:DETAILS_MAX]
 
 
-def static_summary(node: str, zone: str, reason: str) -> str:
-    """One line under 80 characters for the user metadata of the workflow."""
-    return " · ".join(part for part in (reason, node, zone) if part)[:80]
-
-
 def _headline(report: IncidentReport) -> str:
     if report.outcome:
         return f"**{report.outcome}** · closed {_clock(report.closed_at)}\n\n{_plain(report.summary)}"

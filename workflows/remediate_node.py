@@ -120,7 +120,7 @@ class RemediateNode:
         """Apply what a human pressed, or refuse it; either way it is in the record."""
         answer, new = press(name, payload, self._runner.stand, self._controls, self._runner.step)
         if new:
-            self._incident.overrides.append(answer.record(name, workflow.now()))
+            self._incident.keep_override(answer.record(name, workflow.now()))
             self._publish(None)
         return answer
 
