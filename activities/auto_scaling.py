@@ -18,7 +18,12 @@ if TYPE_CHECKING:
         AutoScalingInstanceDetailsTypeDef,
     )
 
-_CALL: Final = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 4})
+_CALL: Final = Config(
+    connect_timeout=5,
+    read_timeout=30,
+    retries={"mode": "standard", "max_attempts": 4},
+    max_pool_connections=50,
+)
 _DENIED: Final = frozenset(
     {
         "AccessDenied",

@@ -1,17 +1,21 @@
 """The worker's clients of Kubernetes and AWS, from the surroundings that kubectl and the AWS command line use too."""
 
 import os
+from typing import Any, Final
 
 import boto3
 from botocore.exceptions import NoRegionError
 from kubernetes import config
-from kubernetes.client import ApiClient
+from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException
 
 from activities.auto_scaling import AutoScaling
 from activities.cluster import Cluster
 from contract.names import ExitCode
 from worker.errors import StartError
+
+ACTS_AT_ONCE: Final = 100
+"""Acts that one worker process runs at once, each on a thread and with a connection of its own."""
 
 
 def cluster_client() -> Cluster:
@@ -28,7 +32,12 @@ def cluster_client() -> Cluster:
             "Set KUBECONFIG, or run in a pod with a service account.",
             ExitCode.CONFIG,
         ) from error
-    return Cluster(ApiClient())
+    # Any: the stubs of this client are older than the client.
+    kind: Any = Configuration
+    configuration = kind.get_default_copy()
+    # A connection for each act that may run at once: the client's default of five a core makes the others wait for TLS.
+    configuration.connection_pool_maxsize = ACTS_AT_ONCE
+    return Cluster(ApiClient(configuration))
 
 
 def auto_scaling_client() -> AutoScaling:

@@ -25,7 +25,7 @@ from activities.all import node_activities
 from activities.budget import BudgetActivities
 from activities.permits import PermitActivities, open_desk
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, ExitCode
-from worker.clients import auto_scaling_client, cluster_client
+from worker.clients import ACTS_AT_ONCE, auto_scaling_client, cluster_client
 from worker.errors import StartError, problems
 from worker.health import Health, HealthServer, watch_health
 from worker.interceptors import CareInterceptor
@@ -38,7 +38,6 @@ from workflows.remediate_node import RemediateNode
 
 _log = logging.getLogger(__name__)
 
-ACTS_AT_ONCE: Final = 100
 GRACE: Final = timedelta(seconds=30)
 """For acts that run when the worker is told to stop. The pod's termination grace period must be longer."""
 BEAT: Final = timedelta(seconds=2)
