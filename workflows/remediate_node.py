@@ -371,9 +371,10 @@ class RemediateNode:
         known = self._incident.identity
         if known and facts.identity and facts.identity.node_uid != known.node_uid:
             raise IncidentEnded(Outcome.NODE_GONE, f"The Node {known.node} was replaced by another of the same name.")
-        self._incident.identity = facts.identity
-        self._incident.policy, self._incident.policy_version = facts.policy, facts.policy_version
+        self._incident.policy_version = facts.policy_version
         if facts.identity:
+            # Looked at again and not found, the machine is still the one whose permits must go back.
+            self._incident.identity, self._incident.policy = facts.identity, facts.policy
             self._incident.mode = facts.policy.mode_for(drill=self._incident.request.drill)
         if facts.permit:
             self._permits.take(PermitKind.QUARANTINE, facts.permit)

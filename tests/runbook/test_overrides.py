@@ -6,6 +6,7 @@ import pytest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import WorkflowUpdateFailedError
 
+from contract import acts
 from contract.fault import Verdict
 from contract.names import ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
 from tests.runbook.world import Play, Stuck, World, fails, fast, finding
@@ -152,6 +153,22 @@ async def test_doubtful_fault_goes_on_by_itself_when_a_certain_one_joins(play: P
     await incident.until_phase(Phase.NEEDS_HUMAN)
     await incident.report(finding(seq=101, signature="certain"))
     assert (await incident.result()).outcome is Outcome.REPLACED
+
+
+@pytest.mark.parametrize("found", [acts.Identified.NODE_ABSENT, acts.Identified.STALE])
+async def test_machine_that_went_away_while_a_human_was_waited_for_ends_the_incident(
+    play: Play, world: World, found: acts.Identified
+) -> None:
+    gone = acts.NodeFacts(identified=found, explanation="It is gone.")
+    world.on(
+        ActivityName.IDENTIFY_NODE, lambda argument: world.answer(ActivityName.IDENTIFY_NODE, argument), lambda _: gone
+    )
+    incident = await play.start(finding(verdict=Verdict.AMBIGUOUS))
+    await incident.until_phase(Phase.NEEDS_HUMAN)
+    await incident.press(OverrideName.RESUME)
+    report = await asyncio.wait_for(incident.result(), 20)
+    assert report.summary == "It is gone."
+    assert world.names()[-2:] == ["return_permits", "write_record"]
 
 
 async def test_obstacle_in_the_group_parks_before_the_instance_is_touched(play: Play, world: World) -> None:
