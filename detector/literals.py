@@ -133,7 +133,7 @@ def _sample_of(operation: Any, argument: Any) -> str:
     if operation is sre.BRANCH:
         return _sample(argument[1][0])
     if operation in (sre.MAX_REPEAT, sre.MIN_REPEAT):
-        return _sample(argument[2]) * argument[0]
+        return _sample(argument[2]) * int(argument[0])
     if operation is sre.IN:
         return _letter_of(*argument[0])
     if operation in (sre.ANY, sre.NOT_LITERAL):
