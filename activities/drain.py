@@ -281,11 +281,13 @@ def _details(left: list[Filtered], progress: _Progress) -> Json:
 
 
 def _drained(progress: _Progress, pods: list[Filtered]) -> Drained:
+    # A pod that has ended and waits to be removed stays with nobody.
+    staying = [pod for pod in pods if "deletionTimestamp" not in pod.pod["metadata"]]
     return Drained(
         evicted=progress.count,
         pods=tuple(sorted(progress.evicted.values())[:LIST_MAX]),
-        left=tuple(f"{pod.name} ({pod.why})" for pod in pods[:LIST_MAX]),
-        left_total=len(pods),
+        left=tuple(f"{pod.name} ({pod.why})" for pod in staying[:LIST_MAX]),
+        left_total=len(staying),
         blocked_by=tuple(sorted(progress.budgets)),
     )
 
