@@ -69,6 +69,11 @@ class Keeper:
             self._collect = True
             self._work.notify()
 
+    def peek(self) -> "list[Entry]":
+        """The entries that are not on the disk yet."""
+        with self._work:
+            return list(self._entries)
+
     @property
     def waiting(self) -> int:
         """Entries that are not on the disk yet."""

@@ -6,14 +6,18 @@ of that memory stays.
 
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
-from typing import NoReturn
+from pathlib import Path
+from typing import Final, NoReturn
 
 from pydantic import ValidationError
 
 from contract.names import ExitCode
 from detector.catalogue import CatalogueError, compile_catalogue
 from detector.settings import DetectorSettings
+
+_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - tmpfs; mkdtemp makes a folder of our own in it
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,9 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _become_watch(settings: DetectorSettings) -> NoReturn:
-    rules = settings.spool_dir / "rules.json"
     settings.spool_dir.mkdir(parents=True, exist_ok=True)
-    compile_catalogue(rules, settings.rules_dir)
+    rules = settings.spool_dir / "rules.json"
+    try:
+        compile_catalogue(rules, settings.rules_dir)
+    except OSError as error:
+        # A disk that is full or read-only is a fault to report, not one to die of.
+        _say(f"{rules} cannot be written ({error.strerror}): make room. Going on in memory.")
+        rules = Path(tempfile.mkdtemp(prefix="nodemend-", dir=_MEMORY if _MEMORY.is_dir() else None)) / "rules.json"
+        compile_catalogue(rules, settings.rules_dir)
     host, _, port = settings.detector_address.rpartition(":")
     environment = {**os.environ, "NODEMEND_CLUSTER": settings.cluster, "NODE_NAME": settings.node}
     command = [sys.executable, "-m", "detector.watch", str(settings.kmsg), str(settings.spool_dir), str(rules)]

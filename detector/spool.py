@@ -107,7 +107,16 @@ class Spool:
         """Whether the file may end in half a line."""
         self._next = max([*(entry["id"] for entry in entries), *read_delivered(folder).values()], default=0) + 1
         if self.broken or not _ends_whole(os.path.join(folder, SPOOL)):  # noqa: PTH118
-            self._rewrite()
+            try:
+                self._rewrite()
+            except OSError:
+                # A disk that takes nothing must not stop the reader; the next line begins on a line of its own.
+                self._torn = True
+
+    @property
+    def last_id(self) -> int:
+        """Of the newest entry there ever was; 0 for none."""
+        return self._next - 1
 
     @property
     def empty(self) -> bool:
@@ -229,7 +238,7 @@ def lock(folder: str, name: str) -> "int | None":
     Raises:
         OSError: the folder cannot be used.
     """
-    descriptor = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)  # noqa: PTH118
+    descriptor = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)  # noqa: PTH118
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,9 +1,11 @@
 """What the last watch on this disk left behind, and whether it is ours to take up. Standard library alone."""
 
 import os
+import sys
+import time
 from typing import Any, Final
 
-from detector.spool import DELIVERED, SPOOL, STATE, read_json
+from detector.spool import DELIVERED, SPOOL, STATE, lock, read_json
 
 STARTED_OVER: Final = "DetectorStartedOver"
 _DMI: Final = "/sys/devices/virtual/dmi/id/board_asset_tag"
@@ -43,6 +45,18 @@ def take_up(folder: str, here: str) -> "tuple[dict[str, Any], str]":
         if os.path.exists(left):  # noqa: PTH110
             os.unlink(left)  # noqa: PTH108
     return {}, f"The spool was that of {other}: it was emptied."
+
+
+def alone_in(folder: str) -> "int | None":
+    """Wait until no other detector uses the folder. The lock's descriptor; None on a disk that takes not even a lock."""
+    try:
+        while (held := lock(folder, "watch.lock")) is None:
+            print(f"Another detector is at work in {folder}. Waiting for it to end.", file=sys.stderr, flush=True)
+            time.sleep(2.0)
+    except OSError as error:
+        print(f"{folder} cannot be locked ({error.strerror}). Going on without.", file=sys.stderr, flush=True)
+        return None
+    return held
 
 
 def _first_line(path: str) -> str:

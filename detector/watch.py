@@ -23,9 +23,10 @@ from detector.kmsg import BlindError, Reader, Record
 from detector.lines import Line, Lines
 from detector.marker import Marker
 from detector.metrics import Facts, expose
+from detector.refuge import Refuge
 from detector.rules import Catalogue
-from detector.spool import Spool, lock
-from detector.state import STARTED_OVER, boot_id, machine, take_up
+from detector.spool import Spool
+from detector.state import STARTED_OVER, alone_in, boot_id, machine, take_up
 
 _TICK_S: Final = 1.0
 _FILE_TICK_S: Final = 0.1
@@ -75,6 +76,7 @@ class Watch:
             )
         self.keeper = Keeper(self._spool, lambda: os.eventfd_write(self._wake, 1))
         self._couriers = couriers
+        self._refuge = Refuge(folder)
         self._reader: Reader | None = None
         self._blind = "not opened yet"
         self._open_at, self._open_wait = 0.0, 1.0
@@ -99,6 +101,7 @@ class Watch:
         while not self.stopping:
             self.turn()
         self._couriers.stop(12.0)
+        self._refuge.stop(5.0)
         self.keeper.collect()
         self._save(force=True)
         if not self.keeper.stop(5.0):
@@ -275,30 +278,36 @@ class Watch:
             self._heartbeat_at = min(self._heartbeat_at, self._courier_at + _TOLD_AGAIN_S)
         if not self._dirty or not (force or self._urgent or now - self._saved_at >= _SAVE_EVERY_S):
             return
-        self.keeper.keep(
-            json.dumps(
-                {
-                    "boot_id": self._boot_id,
-                    "machine": self._machine,
-                    "log": self._log,
-                    "seq": self._cursor if not self._lines.holding else self._lines.before_held,
-                    "findings": self._findings.known(),
-                    "conditions": self._conditions.known(),
-                    "worst": self._conditions.worst(),
-                    "condition_types": sorted({rule.condition_type for rule in self._catalogue.rules}),
-                    "port": self._exporter.port,
-                },
-                ensure_ascii=False,
-            )
-        )
+        self.keeper.keep(self._state())
         self._dirty = self._urgent = False
         self._saved_at = now
+
+    def _state(self) -> str:
+        """What the next watch takes up, and what the courier tells the node."""
+        return json.dumps(
+            {
+                "boot_id": self._boot_id,
+                "machine": self._machine,
+                "log": self._log,
+                "seq": self._cursor if not self._lines.holding else self._lines.before_held,
+                "findings": self._findings.known(),
+                "conditions": self._conditions.known(),
+                "worst": self._conditions.worst(),
+                "condition_types": sorted({rule.condition_type for rule in self._catalogue.rules}),
+                "port": self._exporter.port,
+            },
+            ensure_ascii=False,
+        )
 
     def _see_to_couriers(self, now: float) -> None:
         if self._couriers.ended():
             self.keeper.collect()
             return
         trouble = self._disk_problem()
+        if trouble and self.keeper.waiting:
+            self._refuge.hold(self.keeper.peek(), self._state(), trouble)
+            return
+        self._refuge.leave()
         if bool(trouble) != self._trouble_told:
             self._heartbeat_at = min(self._heartbeat_at, self._courier_at + _TOLD_AGAIN_S)
         # Without trouble, what the courier reads must be there first.
@@ -357,9 +366,7 @@ def main(arguments: "list[str]") -> int:
     """``python -m detector.watch LOG FOLDER RULES HOST PORT SELF_TEST_S``; started by ``detector.main``."""
     log, folder, rules, host, port, self_test_s = arguments
     catalogue = Catalogue.load(rules)
-    while (held := lock(folder, "watch.lock")) is None:
-        _say(f"Another detector is at work in {folder}. Waiting for it to end.")
-        time.sleep(2.0)
+    held = alone_in(folder)
     try:
         exporter = Exporter(host, int(port))
     except OSError as error:
@@ -374,7 +381,8 @@ def main(arguments: "list[str]") -> int:
     signal.signal(signal.SIGINT, stop)
     _say(f"Watching {log}; metrics and health on http://{host}:{exporter.port}")
     watch.run()
-    os.close(held)
+    if held is not None:
+        os.close(held)
     return 0
 
 

@@ -232,6 +232,24 @@ async def test_storm_is_one_report_and_quiet_findings_are_none(world: World) -> 
     assert len(await world.reports()) == 1
 
 
+async def test_finding_is_delivered_though_the_disk_takes_nothing_and_once_for_all(world: World) -> None:
+    with world.detector.running():
+        wait_until(world.detector.answers)
+        wait_until(lambda: world.condition("KernelLogHealth"))
+        (world.detector.spool / "spool.jsonl").mkdir()
+        world.detector.write(HBM.format(device=4))
+        wait_until(lambda: world.condition("NeuronHealth")["status"] == "True", "the node is told")
+        assert world.condition("KernelLogHealth")["reason"] == "DetectorSpoolUnwritable"
+        assert world.detector.get("/healthz")[0] == 503
+        (report,) = await world.reports()
+        assert report.fields["nd-id"] == "4"
+        (world.detector.spool / "spool.jsonl").rmdir()
+        world.delivered(temporal=1, node=1)
+        wait_until(lambda: world.condition("KernelLogHealth")["status"] == "False", "the disk is told to be well")
+    assert len(await world.reports()) == 1
+    assert len(world.events()) == 1
+
+
 async def test_heartbeat_renews_a_lease_of_the_node(world: World) -> None:
     with world.detector.running(POD_NAMESPACE="default"):
         wait_until(lambda: _lease(world), "there is a Lease")

@@ -88,6 +88,36 @@ def test_health_fails_while_findings_cannot_be_kept(detector: Detector) -> None:
 
 
 @thorough
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a disk: needs root")
+def test_full_and_read_only_disk_stop_no_reading(detector: Detector) -> None:
+    detector.spool.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "spool", detector.spool], check=False)
+    if mounted.returncode:
+        pytest.skip("may not mount here")
+    try:
+        (detector.spool / "ballast").write_bytes(b"x" * 4096)
+        with pytest.raises(OSError, match="No space"):
+            (detector.spool / "more").write_bytes(b"x" * 1024 * 1024)
+        with detector.running():
+            wait_until(lambda: "Watching" in detector.log())
+            detector.write(HBM.format(device=1))
+            wait_until(lambda: "make room" in detector.log())
+            subprocess.run(["mount", "-o", "remount,size=4m", detector.spool], check=True)
+            wait_until(lambda: read_entries(str(detector.spool))[0])
+            wait_until(lambda: detector.get("/healthz")[0] == 200)
+            subprocess.run(["mount", "-o", "remount,ro", detector.spool], check=True)
+            detector.write(HBM.format(device=2))
+            wait_until(lambda: detector.get("/healthz")[0] == 503)
+            assert "Read-only" in detector.get("/healthz")[1]
+            assert detector.metric("nodemend_detector_records_read_total") == 2
+            subprocess.run(["mount", "-o", "remount,rw", detector.spool], check=True)
+            wait_until(lambda: len(read_entries(str(detector.spool))[0]) == 2)
+        assert [entry["seq"] for entry in read_entries(str(detector.spool))[0]] == [1, 2]
+    finally:
+        subprocess.run(["umount", detector.spool], check=True)
+
+
+@thorough
 def test_sigterm_ends_both_processes_with_everything_on_the_disk(detector: Detector) -> None:
     detector.start()
     wait_until(detector.answers)
