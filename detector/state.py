@@ -48,7 +48,7 @@ def take_up(folder: str, here: str) -> "tuple[dict[str, Any], str]":
 
 
 def alone_in(folder: str) -> "int | None":
-    """Wait until no other detector uses the folder. The lock's descriptor; None on a disk that takes not even a lock."""
+    """Wait until no other detector uses the folder. The lock; None on a disk that takes not even a lock."""
     try:
         while (held := lock(folder, "watch.lock")) is None:
             print(f"Another detector is at work in {folder}. Waiting for it to end.", file=sys.stderr, flush=True)
