@@ -1,52 +1,81 @@
 """The command line's connection to Temporal, from the same settings as the ``temporal`` command's."""
 
+import asyncio
 import os
-from datetime import timedelta
+import re
 from typing import Final
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.envconfig import ClientConfig
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from cli.errors import CommandError
 from contract.names import ExitCode
 
-_PATIENCE: Final = timedelta(seconds=10)
+_PATIENCE_S: Final = 10.0
+_UI_SETTING: Final = "NODEMEND_UI_URL"
+_CLOUD: Final = (".tmprl.cloud", ".api.temporal.io")
+_CLOUD_UI: Final = "https://cloud.temporal.io"
+_STATUS_CODE: Final = re.compile(r"Status \{ code: (\w+)")
+_IN_WORDS: Final = (
+    ("Connection refused", "nothing listens there"),
+    ("dns error", "no such host is known"),
+    ("invalid peer certificate", "its certificate is not trusted here"),
+    ("InvalidContentType", "it does not speak TLS"),
+    ("HttpsUriWithoutTlsSupport", "it is asked for with TLS, which is not set up"),
+)
+"""What the SDK's connection errors hold, and what that means."""
 
 
 async def connect() -> Client:
     """Connect to what ``TEMPORAL_*`` names, once.
 
     Raises:
-        CommandError: nobody answers there (69), the namespace is missing (78), or the credentials are refused (77).
+        CommandError: nobody answers there (69), the namespace or a setting is wrong (78), or the credentials are
+            refused (77).
     """
-    try:
-        config = ClientConfig.load_client_connect_config()
-    except (RuntimeError, ValueError, OSError) as error:
-        raise CommandError(
-            f"Temporal's settings cannot be used: {error}.",
-            "Check TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_* and TEMPORAL_PROFILE.",
-            ExitCode.CONFIG,
-        ) from error
-    config.setdefault("target_host", "localhost:7233")
-    config.setdefault("namespace", "default")
+    config = _settings()
     address, namespace = config["target_host"], config["namespace"]
     try:
-        client = await Client.connect(**config, data_converter=pydantic_data_converter)
-        await client.workflow_service.describe_namespace(
-            DescribeNamespaceRequest(namespace=namespace), timeout=_PATIENCE
-        )
+        async with asyncio.timeout(_PATIENCE_S):
+            client = await Client.connect(**config, data_converter=pydantic_data_converter)
+            await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     except RPCError as error:
-        raise _refused(error, address, namespace) from error
+        raise explained(error) from error
+    except TimeoutError as error:
+        raise _unreachable(address, f"no answer within {_PATIENCE_S:.0f} s") from error
     except (RuntimeError, OSError) as error:
-        raise CommandError(
-            f"Temporal at {address} cannot be reached: {error}.",
-            "Check that it runs, and TEMPORAL_ADDRESS (`nodemend local status` shows a local stack's).",
-            ExitCode.UNAVAILABLE,
-        ) from error
+        status = _STATUS_CODE.search(str(error))
+        if status and status[1] in ("Unauthenticated", "PermissionDenied"):
+            raise _denied(address, status[1]) from error
+        meaning = next((words for text, words in _IN_WORDS if text in str(error)), str(error))
+        raise _unreachable(address, meaning) from error
     return client
+
+
+def explained(error: RPCError) -> CommandError:
+    """What an error of Temporal means to whoever gave a command."""
+    config = _settings()
+    address, namespace = config["target_host"], config["namespace"]
+    if error.status is RPCStatusCode.NOT_FOUND and "amespace" in error.message:
+        return CommandError(
+            f"Temporal at {address} has no namespace {namespace!r}.",
+            "Set TEMPORAL_NAMESPACE to the one that the workers use.",
+            ExitCode.CONFIG,
+        )
+    if error.status is RPCStatusCode.NOT_FOUND:
+        return CommandError(
+            f"Temporal does not have it (any more): {error.message}.",
+            "`nodemend status --all` lists what there is.",
+            ExitCode.NO_INPUT,
+        )
+    if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED):
+        return _denied(address, error.message)
+    return CommandError(
+        f"Temporal at {address} does not answer: {error.message}.", "Try again, or look at it.", ExitCode.UNAVAILABLE
+    )
 
 
 def cluster() -> str:
@@ -63,19 +92,45 @@ def cluster() -> str:
     return name
 
 
-def _refused(error: RPCError, address: str, namespace: str) -> CommandError:
-    if error.status is RPCStatusCode.NOT_FOUND:
-        return CommandError(
-            f"Temporal at {address} has no namespace {namespace!r}.",
-            "Set TEMPORAL_NAMESPACE to the one that the workers use.",
+def page_of(client: Client, incident: str) -> str:
+    """The incident's page in the Temporal UI; empty where nobody said where that is: the server does not know."""
+    base = os.environ.get(_UI_SETTING, "").rstrip("/")
+    if not base and client.service_client.config.target_host.rpartition(":")[0].endswith(_CLOUD):
+        base = _CLOUD_UI
+    return f"{base}/namespaces/{client.namespace}/workflows/{incident}" if base else ""
+
+
+def _settings() -> ClientConnectConfig:
+    try:
+        config = ClientConfig.load_client_connect_config()
+    except (RuntimeError, ValueError, OSError) as error:
+        raise CommandError(
+            f"Temporal's settings cannot be used: {error}.",
+            "Check TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_* and TEMPORAL_PROFILE.",
+            ExitCode.CONFIG,
+        ) from error
+    config.setdefault("target_host", "localhost:7233")
+    config.setdefault("namespace", "default")
+    if "://" in config["target_host"]:
+        raise CommandError(
+            f"TEMPORAL_ADDRESS is {config['target_host']}, which is a URL.",
+            "Give host and port alone, such as temporal.example:7233.",
             ExitCode.CONFIG,
         )
-    if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED):
-        return CommandError(
-            f"Temporal at {address} refuses these credentials: {error.message}.",
-            "Check TEMPORAL_API_KEY or the TEMPORAL_TLS_* certificate.",
-            ExitCode.NO_PERMISSION,
-        )
+    return config
+
+
+def _unreachable(address: str, why: str) -> CommandError:
     return CommandError(
-        f"Temporal at {address} does not answer: {error.message}.", "Try again, or look at it.", ExitCode.UNAVAILABLE
+        f"Temporal at {address} cannot be reached: {why}.",
+        "Check that it runs, and TEMPORAL_ADDRESS (`nodemend local status` shows a local stack's).",
+        ExitCode.UNAVAILABLE,
+    )
+
+
+def _denied(address: str, why: str) -> CommandError:
+    return CommandError(
+        f"Temporal at {address} refuses these credentials: {why}.",
+        "Check TEMPORAL_API_KEY or the TEMPORAL_TLS_* certificate.",
+        ExitCode.NO_PERMISSION,
     )

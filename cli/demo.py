@@ -28,7 +28,7 @@ from cli.live import follow_incident
 from cli.pressing import press_override
 from cli.views import incident_view
 from contract.incident import IncidentReport
-from contract.names import ExitCode, OverrideName, Phase, incident_id
+from contract.names import ExitCode, OverrideName, incident_id
 from deploy.local.build import build
 from deploy.local.errors import StackError
 from deploy.local.scene import DemoScene, create_demo_scene
@@ -119,8 +119,8 @@ async def _incident(
     )
     await _wait_for_start(handle, folder)
     url = f"{stack.temporal.ui_url}/namespaces/{stack.temporal.namespace}/workflows/{handle.id}"
-    report = await follow_incident(handle, url=url, quiet=console.stderr, until_parked=True)
-    if report.phase is Phase.NEEDS_HUMAN and report.outcome is None:
+    seen = await follow_incident(handle, url=url, quiet=console.stderr, until_parked=True)
+    if not seen.over:
         # Doubt is never destroyed away: the incident waits for a human, and here that is the demo.
         console.print("[yellow]It waits for a human. The demo presses `release`: the node is given back.[/]")
         await press_override(handle, OverrideName.RELEASE, by="nodemend demo", reason="the demo looked at the device")

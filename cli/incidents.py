@@ -1,96 +1,170 @@
-"""Finding incidents in Temporal, and reading their reports: by query while workers run, else from memo and result."""
+"""Finding incidents in Temporal: those of this cluster, and the one that an operator means.
 
+What an operator presses must reach the machine that was named. Ids alone do not tell: ``gpu-1`` begins the id of
+``gpu-1-spare`` too, and cluster ``a`` with node ``b-c`` has the ids of cluster ``a-b`` with node ``c``. So the last
+word has what the incident was started with.
+"""
+
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, WorkflowQueryFailedError
-from temporalio.service import RPCError
+from pydantic import ValidationError
+from temporalio.client import (
+    Client,
+    WorkflowExecution,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+)
+from temporalio.service import RPCError, RPCStatusCode
 
 from cli.errors import CommandError
+from contract.fault import RemediationRequest
 from contract.incident import IncidentReport
-from contract.names import BUDGET_QUERY, INCIDENT_MEMO, INCIDENT_QUERY, REMEDIATE_NODE, ExitCode, budget_id
+from contract.names import BUDGET_QUERY, INCIDENT_MEMO, REMEDIATE_NODE, ExitCode, budget_id
 from contract.permit import BudgetState
 
-_QUERY_PATIENCE: Final = timedelta(seconds=3)
-_NEWEST: Final = 500
+QUERY_PATIENCE: Final = timedelta(seconds=3)
+LISTED_MAX: Final = 2000
+"""Incidents that are listed at most, newest first."""
+_CANDIDATES_MAX: Final = 200
+_VISIBLE_WITHIN_S: Final = 2.0
+"""Temporal lists a workflow a moment after its start."""
+_KINDS: Final = ("remediate", "drill")
 
 Handle = WorkflowHandle[Any, IncidentReport]
 
 
-async def newest(client: Client, *, open_only: bool) -> AsyncIterator[tuple[Handle, IncidentReport | None]]:
-    """Incidents, newest first, each with the report in its memo; None where it has none yet."""
-    query = f'WorkflowType="{REMEDIATE_NODE}"' + (' AND ExecutionStatus="Running"' if open_only else "")
-    async for execution in client.list_workflows(query, limit=_NEWEST):
-        handle = client.get_workflow_handle(execution.id, run_id=execution.run_id, result_type=IncidentReport)
-        yield handle, await execution.memo_value(INCIDENT_MEMO, None, type_hint=IncidentReport)
+@dataclass(frozen=True)
+class Listed:
+    """An incident as Temporal lists it: no worker is needed for that."""
+
+    handle: Handle
+    status: WorkflowExecutionStatus | None
+    report: IncidentReport | None
+    """As its memo has it; None where it has none yet, or one of a version that this program cannot read."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still runs."""
+        return self.status is WorkflowExecutionStatus.RUNNING
+
+
+async def listed(client: Client, cluster: str, *, open_only: bool) -> AsyncIterator[Listed]:
+    """Incidents of a cluster, newest first."""
+    mine = " OR ".join(f'WorkflowId STARTS_WITH "{kind}-{_quoted(cluster)}-"' for kind in _KINDS)
+    query = f'WorkflowType="{REMEDIATE_NODE}" AND ({mine})' + (' AND ExecutionStatus="Running"' if open_only else "")
+    async for execution in client.list_workflows(query, limit=LISTED_MAX, page_size=LISTED_MAX):
+        incident = await _listed(client, execution)
+        # A cluster whose name goes on after ours has such ids too, and the memo knows.
+        if incident.report is None or incident.report.cluster == cluster:
+            yield incident
 
 
 async def find(client: Client, cluster: str, target: str, *, open_only: bool = False) -> Handle:
-    """The newest incident of a node, or the one whose id is given.
+    """The incident whose id is given, or that of a node: the open one, else the newest.
 
     Raises:
-        CommandError: there is none.
+        CommandError: there is none, it is closed where an open one is wanted, or more than one is open.
     """
-    starts = (f"remediate-{cluster}-{target}-", f"drill-{cluster}-{target}-")
-    async for handle, _ in newest(client, open_only=open_only):
-        if handle.id == target or handle.id.startswith(starts):
-            return handle
-    kind = "open incident" if open_only else "incident"
-    raise CommandError(
-        f"There is no {kind} of {target!r} in cluster {cluster!r}.",
-        "`nodemend status --all` lists them; give a node's name or an incident's id.",
-        ExitCode.NO_INPUT,
-    )
-
-
-async def read_report(handle: Handle) -> IncidentReport | None:
-    """The freshest report that can be had: of a running incident by query, else from its memo or result."""
-    description = await handle.describe()
-    if description.status is WorkflowExecutionStatus.COMPLETED:
-        return await handle.result()
-    with suppress(RPCError, WorkflowQueryFailedError):
-        now: IncidentReport = await handle.query(
-            INCIDENT_QUERY, result_type=IncidentReport, rpc_timeout=_QUERY_PATIENCE
+    incident = await _by_id(client, target)
+    if incident:
+        if open_only and not incident.is_open:
+            raise _nothing_to_press(target, incident)
+        return incident.handle
+    until = asyncio.get_running_loop().time() + _VISIBLE_WITHIN_S
+    while not (found := [item async for item in _of_node(client, cluster, target)]):
+        if asyncio.get_running_loop().time() > until:
+            raise CommandError(
+                f"There is no incident of {target!r} in cluster {cluster!r}.",
+                "`nodemend status --all` lists them; give a node's name or an incident's id.",
+                ExitCode.NO_INPUT,
+            )
+        await asyncio.sleep(0.2)
+    running = [item for item in found if item.is_open]
+    if len(running) > 1:
+        raise CommandError(
+            f"{target} has {len(running)} open incidents, and only you know which one you mean:\n"
+            + "\n".join(f"  {item.handle.id}  {item.report.summary if item.report else ''}" for item in running),
+            "Give one of these ids instead of the node's name.",
+            ExitCode.USAGE,
         )
-        return now
-    noted: IncidentReport | None = await description.memo_value(INCIDENT_MEMO, None, type_hint=IncidentReport)
-    return noted
+    if not running and open_only:
+        raise _nothing_to_press(target, found[0])
+    return (running or found)[0].handle
 
 
 async def read_budget(client: Client, cluster: str) -> BudgetState | None:
     """What FleetBudget has out and who waits; None while it does not run or no worker answers."""
     handle = client.get_workflow_handle(budget_id(cluster))
     try:
-        state: BudgetState = await handle.query(BUDGET_QUERY, result_type=BudgetState, rpc_timeout=_QUERY_PATIENCE)
+        state: BudgetState = await handle.query(BUDGET_QUERY, result_type=BudgetState, rpc_timeout=QUERY_PATIENCE)
     except (RPCError, WorkflowQueryFailedError):
         return None
     return state
 
 
-async def pending(handle: Handle) -> list[str]:
-    """What an incident waits for right now, in words: each running act with what it says about itself."""
-    description = await handle.describe()
-    lines = []
-    for act in description.raw_description.pending_activities:
-        attempt = f", attempt {act.attempt}" if act.attempt > 1 else ""
-        said = ""
-        if act.heartbeat_details.payloads:
-            details = await handle._client.data_converter.decode(list(act.heartbeat_details.payloads))
-            said = _in_words(details[0]) if details else ""
-        elif act.last_failure.message:
-            said = act.last_failure.message
-        lines.append(f"{act.activity_type.name}{attempt}" + (f": {said}" if said else ""))
-    return lines
+async def memo_of(execution: WorkflowExecution) -> IncidentReport | None:
+    """The report in a memo, where there is one that can be read."""
+    try:
+        noted: IncidentReport | None = await execution.memo_value(INCIDENT_MEMO, None, type_hint=IncidentReport)
+    except (ValidationError, RuntimeError):
+        return None
+    return noted
 
 
-def _in_words(details: Any) -> str:
-    if not isinstance(details, dict):
-        return str(details)
-    parts = []
-    for key, value in details.items():
-        shown = ", ".join(map(str, value[:3])) if isinstance(value, list) else str(value)
-        if shown:
-            parts.append(f"{key.replace('_', ' ')} {shown}")
-    return "; ".join(parts)
+async def _listed(client: Client, execution: WorkflowExecution) -> Listed:
+    # Pinned to this run: what is pressed must not land in an incident that starts under the same id meanwhile.
+    handle = client.get_workflow_handle(execution.id, run_id=execution.run_id, result_type=IncidentReport)
+    return Listed(handle, execution.status, await memo_of(execution))
+
+
+async def _by_id(client: Client, target: str) -> Listed | None:
+    if not target.startswith(tuple(f"{kind}-" for kind in _KINDS)):
+        return None
+    try:
+        execution = await client.get_workflow_handle(target).describe()
+    except RPCError as error:
+        if error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
+            return None
+        raise
+    return await _listed(client, execution) if execution.workflow_type == REMEDIATE_NODE else None
+
+
+async def _of_node(client: Client, cluster: str, node: str) -> AsyncIterator[Listed]:
+    starts = " OR ".join(f'WorkflowId STARTS_WITH "{kind}-{_quoted(cluster)}-{_quoted(node)}-"' for kind in _KINDS)
+    query = f'WorkflowType="{REMEDIATE_NODE}" AND ({starts})'
+    async for execution in client.list_workflows(query, limit=_CANDIDATES_MAX):
+        incident = await _listed(client, execution)
+        if await _meant(incident) == (cluster, node):
+            yield incident
+
+
+async def _meant(incident: Listed) -> tuple[str, str] | None:
+    """Cluster and node that an incident is about."""
+    if incident.report:
+        return incident.report.cluster, incident.report.node
+    converter = incident.handle._client.data_converter
+    async for event in incident.handle.fetch_history_events(page_size=1):
+        started = event.workflow_execution_started_event_attributes
+        (request,) = await converter.decode(list(started.input.payloads), [RemediationRequest])
+        return request.cluster, request.node
+    return None
+
+
+def _nothing_to_press(target: str, incident: Listed) -> CommandError:
+    report = incident.report
+    end = report.outcome if report and report.outcome else incident.status.name.lower() if incident.status else "closed"
+    return CommandError(
+        f"{target} has no open incident: the newest, {incident.handle.id}, has ended ({end}).",
+        f"Nothing was changed. `nodemend report {incident.handle.id}` shows how it ended.",
+        ExitCode.NO_INPUT,
+    )
+
+
+def _quoted(text: str) -> str:
+    """Text inside the double quotes of a visibility query."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,41 +1,87 @@
 """Following one incident: redrawn in place on a terminal, line by line elsewhere."""
 
 import asyncio
+import time
 from typing import Final
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
 
-from cli.incidents import Handle, pending, read_report
-from cli.views import incident_view
-from contract.incident import IncidentReport
+from cli.errors import CommandError
+from cli.incidents import Handle
+from cli.looking import Look, look
+from cli.views import incident_view, starting_view
+from contract.names import ExitCode, Phase
 
 _LOOK_EVERY_S: Final = 0.4
+_AWAY_FOR_S: Final = 60.0
+"""How long Temporal may be away before following gives up."""
+_AWAY: Final = frozenset({RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED})
 
 
-async def follow_incident(
-    handle: Handle, *, url: str = "", quiet: bool = False, until_parked: bool = False
-) -> IncidentReport:
-    """Show an incident until it is closed, and return its last report.
+async def follow_incident(handle: Handle, *, url: str = "", quiet: bool = False, until_parked: bool = False) -> Look:
+    """Show an incident until it is over, and return the last look at it.
 
     Args:
-        handle: the incident.
+        handle: the incident. Where it is reset meanwhile, the run that goes on is followed.
         url: its page in the Temporal UI, shown under it.
         quiet: show nothing.
         until_parked: return as well when it waits for a human.
+
+    Raises:
+        CommandError: Temporal was away for a minute.
+        RPCError: Temporal refuses, or does not have it any more.
     """
     console = Console(quiet=quiet)
-    with Live(console=console, auto_refresh=False, transient=False) if console.is_terminal else _Lines(console) as live:
+    seen_at = time.monotonic()
+    with Live(console=console, auto_refresh=False) if console.is_terminal else _Lines(console) as shown:
         while True:
-            report = await read_report(handle)
-            if report is not None:
-                live.update(incident_view(report, await pending(handle), url), refresh=True)
-                if isinstance(live, _Lines):
-                    live.tell(report)
-                if report.outcome or (until_parked and report.phase == "needs-human"):
-                    return report
+            try:
+                now = await look(handle)
+            except RPCError as error:
+                if error.status not in _AWAY:
+                    raise
+                if time.monotonic() - seen_at > _AWAY_FOR_S:
+                    raise CommandError(
+                        f"Temporal has not answered for {_AWAY_FOR_S:.0f} s: {error.message}.",
+                        f"The incident does not depend on it being watched. Later: `nodemend watch {handle.id}`.",
+                        ExitCode.UNAVAILABLE,
+                    ) from error
+                await asyncio.sleep(_LOOK_EVERY_S)
+                continue
+            seen_at = time.monotonic()
+            if now.over and (next_run := await _next_run(handle, now)):
+                handle = next_run
+                continue
+            shown.update(_view(now, url), refresh=True)
+            if isinstance(shown, _Lines):
+                shown.tell(now)
+            parked = until_parked and now.report is not None and now.report.phase is Phase.NEEDS_HUMAN
+            if now.over or parked:
+                return now
             await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def _next_run(handle: Handle, now: Look) -> Handle | None:
+    """The run that goes on after a *Reset*, which terminates the one before."""
+    if now.status is not WorkflowExecutionStatus.TERMINATED:
+        return None
+    latest = await handle._client.get_workflow_handle(handle.id).describe()
+    if latest.run_id == handle.run_id or latest.status is not WorkflowExecutionStatus.RUNNING:
+        return None
+    return handle._client.get_workflow_handle(handle.id, run_id=latest.run_id, result_type=handle._result_type)
+
+
+def _view(now: Look, url: str) -> RenderableType:
+    if now.report is None:
+        return starting_view(now.incident_id, now.trouble, url)
+    notes = [now.trouble] if now.trouble else []
+    if not now.answered and not now.over:
+        notes.append("No worker answers; this was noted last. Start one with `nodemend work`.")
+    return incident_view(now.report, now.waits, url, notes)
 
 
 class _Lines:
@@ -54,12 +100,16 @@ class _Lines:
     def update(self, _view: object, *, refresh: bool) -> None:
         """A picture is of no use here."""
 
-    def tell(self, report: IncidentReport) -> None:
+    def tell(self, now: Look) -> None:
         """Print what is new."""
-        step = report.steps[-1].step if report.steps else "start"
-        line = f"{step}: {report.summary}"
+        age, line = "", "start: no worker has looked at it yet; start one with `nodemend work`."
+        if now.report:
+            step = now.report.steps[-1].step if now.report.steps else "start"
+            line = f"{step}: {now.report.summary}"
+            moments = [step.ended_at or step.started_at for step in now.report.steps]
+            age = f"{((max(moments) if moments else now.report.opened_at) - now.report.opened_at).total_seconds():6.1f}"
+        if now.trouble:
+            line = now.trouble
         if line != self._told:
             self._told = line
-            age = (max(s.ended_at or s.started_at for s in report.steps) - report.opened_at) if report.steps else None
-            seconds = f"{age.total_seconds():6.1f} s" if age else "   0.0 s"
-            self._console.print(f"{seconds}  {escape(line)}", soft_wrap=True)
+            self._console.print(f"{age or '   0.0'} s  {escape(line)}", soft_wrap=True, highlight=False)

@@ -7,21 +7,24 @@ import asyncio
 import json
 import os
 import sys
+import traceback
 from collections.abc import Coroutine
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 
-from cli.errors import CommandError
+from cli.errors import INTERRUPTED, CommandError
 from cli.local import app as local_app
 from contract.names import ExitCode, OverrideName
 
 EXIT_CODES: Final = f"""Exit codes: {ExitCode.OK} done · {ExitCode.FAILED} refused, or ended without a healthy node ·
-{ExitCode.USAGE} wrong usage · {ExitCode.DATA} a file is not valid · {ExitCode.NO_INPUT} not found ·
-{ExitCode.UNAVAILABLE} Temporal cannot be reached · {ExitCode.SOFTWARE} a fault of ours · {ExitCode.NO_PERMISSION}
-refused credentials · {ExitCode.CONFIG} a setting is missing or wrong."""
+{ExitCode.USAGE} wrong usage, or it fits several incidents · {ExitCode.DATA} a file is not valid ·
+{ExitCode.NO_INPUT} not found · {ExitCode.UNAVAILABLE} Temporal cannot be reached · {ExitCode.SOFTWARE} a fault of
+ours · {ExitCode.NO_PERMISSION} refused credentials · {ExitCode.CONFIG} a setting is missing or wrong · {INTERRUPTED}
+stopped by Ctrl-C."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -45,7 +48,7 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for 
 TargetArgument = Annotated[str, typer.Argument(help="A node's name, or an incident's id.")]
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES)
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the stack up for looking around, until Ctrl-C.")] = False,
     fault: Annotated[str, typer.Option("--fault", help="Rule whose line is played; `list` names them.")] = "demo",
@@ -60,7 +63,7 @@ def demo(
     _end(play(keep=keep, fault=fault, real_kmsg=real_kmsg, as_json=output is Output.JSON))
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES)
 def work() -> None:
     """Run a worker until told to stop. Settings: NODEMEND_* and TEMPORAL_* (docs/operating.md)."""
     from worker.main import main as worker_main
@@ -68,7 +71,7 @@ def work() -> None:
     _end(worker_main())
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES)
 def detect() -> None:
     """Run the detector of this node. Settings: NODEMEND_*, NODE_NAME and TEMPORAL_* (docs/detector.md)."""
     from detector.main import main as detector_main
@@ -76,7 +79,7 @@ def detect() -> None:
     _end(detector_main())
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES)
 def status(
     everything: Annotated[bool, typer.Option("--all", help="Closed incidents too.")] = False,
     output: OutputOption = Output.TABLE,
@@ -85,14 +88,25 @@ def status(
 
     async def ask() -> None:
         from cli.connection import cluster, connect
-        from cli.incidents import newest, read_budget
+        from cli.incidents import listed, read_budget
         from cli.views import status_view
 
+        name = cluster()
         client = await connect()
-        found = [(handle.id, report) async for handle, report in newest(client, open_only=not everything)]
-        budget = await read_budget(client, cluster())
+        # Side by side: without workers the budget takes seconds not to answer.
+        asking = asyncio.create_task(read_budget(client, name), name="ask-budget")
+        found = [incident async for incident in listed(client, name, open_only=not everything)]
+        budget = await asking
         if output is Output.JSON:
-            incidents = [{"incident_id": name, "report": _plain(report)} for name, report in found]
+            incidents = [
+                {
+                    "incident_id": incident.handle.id,
+                    "run_id": incident.handle.run_id,
+                    "status": incident.status.name.lower() if incident.status else None,
+                    "report": _plain(incident.report),
+                }
+                for incident in found
+            ]
             _print_json({"incidents": incidents, "budget": _plain(budget)})
         else:
             _console().print(status_view(found, budget))
@@ -100,27 +114,35 @@ def status(
     _run(ask())
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES)
 def watch(target: TargetArgument, output: OutputOption = Output.TABLE) -> None:
-    """Follow an incident until it is closed. Ends with 0 when no broken node is left for a human, else with 1."""
+    """Follow an incident until it is over. Ends with 0 when no broken node is left for a human, else with 1.
+
+    0: replaced, observed, shadowed, stale, node-gone, released. 1: replaced-unverified, refused, vetoed, aborted, or
+    the workflow was ended from outside. 130 after Ctrl-C, which stops the looking and not the incident.
+    """
 
     async def follow() -> int:
-        from cli.connection import cluster, connect
+        from cli.connection import cluster, connect, page_of
         from cli.incidents import find
         from cli.live import follow_incident
         from cli.views import SETTLED
 
+        name = cluster()
         client = await connect()
-        handle = await find(client, cluster(), target)
-        report = await follow_incident(handle, quiet=output is Output.JSON)
+        handle = await find(client, name, target)
+        last = await follow_incident(handle, url=page_of(client, handle.id), quiet=output is Output.JSON)
         if output is Output.JSON:
-            _print_json(_plain(report))
-        return ExitCode.OK if report.outcome in SETTLED else ExitCode.FAILED
+            _print_json(_plain(last.report))
+        if last.trouble:
+            typer.echo(last.trouble, err=True)
+        settled = last.report is not None and last.report.outcome in SETTLED
+        return ExitCode.OK if settled else ExitCode.FAILED
 
     _end(_run(follow()))
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES)
 def report(
     target: TargetArgument,
     file: Annotated[Path | None, typer.Option("--file", help="Write the report as JSON here.")] = None,
@@ -129,25 +151,31 @@ def report(
     """Show the report of an incident, running or closed."""
 
     async def show() -> None:
-        from cli.connection import cluster, connect
-        from cli.incidents import find, read_report
+        from cli.connection import cluster, connect, page_of
+        from cli.incidents import find
+        from cli.looking import look
         from cli.views import report_view
 
+        name = cluster()
         client = await connect()
-        handle = await find(client, cluster(), target)
-        found = await read_report(handle)
-        if found is None:
+        handle = await find(client, name, target)
+        seen = await look(handle)
+        if seen.report is None:
             raise CommandError(
-                f"{handle.id} has no report yet: no worker has looked at it.",
-                "Start a worker (`nodemend work`) and try again.",
-                ExitCode.UNAVAILABLE,
+                f"{handle.id} has no report: {seen.trouble or 'no worker has looked at it yet.'}",
+                "Its history is in the Temporal UI."
+                if seen.over
+                else "Start a worker (`nodemend work`) and try again.",
+                ExitCode.FAILED if seen.over else ExitCode.UNAVAILABLE,
             )
         if file:
-            file.write_text(found.model_dump_json(indent=2) + "\n", encoding="utf-8")
+            _write(file, seen.report.model_dump_json(indent=2) + "\n")
         if output is Output.JSON:
-            _print_json(_plain(found))
+            _print_json(_plain(seen.report))
         else:
-            _console().print(report_view(found))
+            _console().print(report_view(seen.report, page_of(client, handle.id)))
+        if seen.trouble:
+            typer.echo(seen.trouble, err=True)
 
     _run(show())
 
@@ -165,18 +193,26 @@ def _override(name: OverrideName, words: str) -> None:
             from cli.incidents import find
             from cli.pressing import press_override
 
+            cluster_name = cluster()
             client = await connect()
-            handle = await find(client, cluster(), target, open_only=True)
-            answer = await press_override(handle, name, by=by, reason=reason, act=act)
+            handle = await find(client, cluster_name, target, open_only=True)
+            pressed = await press_override(handle, name, by=by, reason=reason, act=act)
             if output is Output.JSON:
-                _print_json({"incident_id": handle.id, "override": name, "answer": answer})
+                _print_json(
+                    {
+                        "incident_id": handle.id,
+                        "override": name,
+                        "answer": pressed.answer,
+                        "applied": pressed.applied,
+                    }
+                )
             else:
-                typer.echo(answer)
+                typer.echo(f"{handle.id}: {pressed.answer}")
 
         _run(press())
 
     command.__doc__ = words
-    app.command(name=str(name))(command)
+    app.command(name=str(name), epilog=EXIT_CODES)(command)
 
 
 _override(OverrideName.APPROVE, "Let an incident go past the approval it waits for.")
@@ -188,26 +224,58 @@ _override(OverrideName.RELEASE, "End an incident and give the node back as it wa
 
 def main() -> None:
     """Entry point. Whatever goes wrong ends in a sentence and an exit code."""
+    code: int = ExitCode.SOFTWARE
     try:
         app(standalone_mode=True)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else ExitCode.OK if end.code is None else ExitCode.FAILED
     except CommandError as error:
         typer.echo(str(error), err=True)
-        _end(error.code)
+        code = error.code
+    except Exception as error:
+        typer.echo(
+            f"A fault of ours stopped the command: {type(error).__name__}: {error}\n"
+            "Please report it, with what NODEMEND_DEBUG=1 shows in addition.",
+            err=True,
+        )
+        if os.environ.get("NODEMEND_DEBUG"):
+            traceback.print_exc()
+    # Every way out, for the SDK's runtime may crash in the interpreter's own tear-down.
+    _end(code)
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
+    from temporalio.service import RPCError
+
     try:
         return asyncio.run(work)
-    except CommandError as error:
-        typer.echo(str(error), err=True)
-        _end(error.code)
+    except KeyboardInterrupt:
+        typer.echo("Stopped looking. Incidents go on.", err=True)
+        _end(INTERRUPTED)
+    except RPCError as error:
+        from cli.connection import explained
+
+        raise explained(error) from error
 
 
 def _end(code: int) -> NoReturn:
     """Leave without the interpreter's own tear-down, which the SDK's runtime may crash (temporalio #300)."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        # The reader of a pipe may have left, as `head` does.
+        with suppress(OSError, ValueError):
+            stream.flush()
     os._exit(code)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(
+            f"--file: {file} cannot be written: {error.strerror}.",
+            "Name a file in a folder of yours.",
+            ExitCode.NO_INPUT,
+        ) from error
 
 
 def _console() -> Any:

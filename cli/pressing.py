@@ -1,6 +1,7 @@
 """Pressing an override: as an update, which answers; as a signal where no worker is there to answer."""
 
 import uuid
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -14,21 +15,34 @@ from contract.names import ExitCode, OverrideName
 from contract.override import Override
 
 _ANSWER_WITHIN: Final = timedelta(seconds=8)
+_UNANSWERED: Final = frozenset(
+    {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED, RPCStatusCode.UNIMPLEMENTED}
+)
 
 
-async def press_override(handle: Handle, name: OverrideName, *, by: str, reason: str, act: str = "") -> str:
+@dataclass(frozen=True)
+class Pressed:
+    """What came of it."""
+
+    answer: str
+    applied: bool
+    """False: it was left as a signal, and a worker decides when there is one."""
+
+
+async def press_override(handle: Handle, name: OverrideName, *, by: str, reason: str, act: str = "") -> Pressed:
     """Press it and return what the incident answers.
 
     Raises:
         CommandError: it was refused, or who or why is missing.
+        RPCError: Temporal refuses, or is away.
     """
     try:
         # An id of its own: should the update arrive after all, it and the signal apply once.
         override = Override(by=by, reason=reason, id=act or uuid.uuid4().hex)
     except ValidationError as error:
-        missing = ", ".join(f"--{problem['loc'][0]}" for problem in error.errors())
+        wrong = "; ".join(f"--{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())
         raise CommandError(
-            f"{missing}: say who presses, and why.", "Both are in the incident's record.", ExitCode.USAGE
+            f"{wrong}.", "Say who presses and why: both are in the incident's record.", ExitCode.USAGE
         ) from error
     try:
         answer: str = await handle.execute_update(name, override, result_type=str, rpc_timeout=_ANSWER_WITHIN)
@@ -37,17 +51,22 @@ async def press_override(handle: Handle, name: OverrideName, *, by: str, reason:
     except WorkflowUpdateRPCTimeoutOrCancelledError:
         return await _signal(handle, name, override)
     except RPCError as error:
-        if error.status not in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED):
+        if error.status is RPCStatusCode.NOT_FOUND:
             raise CommandError(
-                f"{handle.id} did not take `{name}`: {error.message}.", "Nothing was changed.", ExitCode.FAILED
+                f"{handle.id} has ended meanwhile, so `{name}` came too late.",
+                f"Nothing was changed. `nodemend report {handle.id}` shows how it ended.",
+                ExitCode.FAILED,
             ) from error
+        if error.status not in _UNANSWERED:
+            raise
         return await _signal(handle, name, override)
-    return answer
+    return Pressed(answer, applied=True)
 
 
-async def _signal(handle: Handle, name: OverrideName, override: Override) -> str:
+async def _signal(handle: Handle, name: OverrideName, override: Override) -> Pressed:
     await handle.signal(name, override)
-    return (
+    return Pressed(
         f"No worker answered within {_ANSWER_WITHIN.total_seconds():.0f} s, so `{name}` was left as a signal: it is "
-        "applied, or refused and recorded, as soon as a worker runs."
+        "applied, or refused and recorded, as soon as a worker runs.",
+        applied=False,
     )

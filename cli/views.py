@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from cli.incidents import LISTED_MAX, Listed
 from contract.incident import IncidentReport, StepStatus
 from contract.names import Outcome
 from contract.permit import BudgetState
@@ -40,8 +41,17 @@ def elapsed(start: datetime, end: datetime | None = None) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def incident_view(report: IncidentReport, waits: Sequence[str] = (), url: str = "") -> RenderableType:
-    """One incident: who, what it does, its steps, what it waits for."""
+def starting_view(incident_id: str, trouble: str = "", url: str = "") -> RenderableType:
+    """An incident that no worker has looked at."""
+    said = trouble or "No worker has looked at it yet. Start one with `nodemend work`."
+    lines = [Text(said), *([Text(url, style="dim", no_wrap=True, overflow="ignore")] if url else [])]
+    return Panel(Group(*lines), title=escape(incident_id), border_style="red" if trouble else "yellow")
+
+
+def incident_view(
+    report: IncidentReport, waits: Sequence[str] = (), url: str = "", notes: Sequence[str] = ()
+) -> RenderableType:
+    """One incident: who, what it does, its steps, what it waits for, and what must be known about it."""
     table = Table.grid(padding=(0, 1))
     table.add_column(width=1)
     table.add_column(style="bold")
@@ -54,6 +64,10 @@ def incident_view(report: IncidentReport, waits: Sequence[str] = (), url: str = 
     lines: list[RenderableType] = [Text.from_markup(_head(report)), table]
     if waits and report.outcome is None:
         lines.append(Text("\n".join(f"  … {line}" for line in waits), style="cyan"))
+    if report.phase == "needs-human" and report.outcome is None:
+        presses = f"nodemend approve|hold|resume|abort|release {report.node} --reason …"
+        lines.append(Text(f"You can press: {presses}", style="yellow"))
+    lines += [Text(note, style="red") for note in notes]
     if url:
         lines.append(Text(url, style="dim", no_wrap=True, overflow="ignore"))
     state = str(report.outcome or report.phase)
@@ -61,7 +75,7 @@ def incident_view(report: IncidentReport, waits: Sequence[str] = (), url: str = 
     return Panel(Group(*lines), title=title, border_style=_colour(report))
 
 
-def report_view(report: IncidentReport) -> RenderableType:
+def report_view(report: IncidentReport, url: str = "") -> RenderableType:
     """One screen about one incident: found, decided, done, by whom, when."""
     facts = Table.grid(padding=(0, 1))
     facts.add_column(style="bold")
@@ -80,29 +94,45 @@ def report_view(report: IncidentReport) -> RenderableType:
         )
     for note in report.notes:
         facts.add_row("note", escape(note))
-    return Group(incident_view(report), facts)
+    return Group(incident_view(report, url=url), facts)
 
 
-def status_view(reports: Sequence[tuple[str, IncidentReport | None]], budget: BudgetState | None) -> RenderableType:
-    """Open incidents and the budget."""
-    table = Table("Node", "State", "Since", "Step", "What it does", box=None, header_style="bold")
-    for incident_id, report in reports:
+def status_view(incidents: Sequence[Listed], budget: BudgetState | None) -> RenderableType:
+    """Incidents and the budget."""
+    table = Table("Node", "Where", "State", "Since", "Step", "What it does", box=None, header_style="bold")
+    for incident in incidents:
+        report = incident.report
         if report is None:
-            table.add_row(incident_id, "starting", "", "", "no worker has looked at it yet")
+            said = "no worker has looked at it yet" if incident.is_open else "it left no report"
+            table.add_row(incident.handle.id, "", _state(incident), "", "", said)
             continue
-        step = report.steps[-1].step if report.steps else ""
         table.add_row(
             report.node,
-            f"[{_colour(report)}]{report.outcome or report.phase}[/]",
+            escape(report.identity.place) if report.identity else "",
+            f"[{_colour(report) if incident.is_open or report.outcome else 'red'}]{_state(incident)}[/]",
             elapsed(report.opened_at, report.closed_at),
-            str(step),
+            str(report.steps[-1].step) if report.steps else "",
             escape(report.summary),
         )
-    lines: list[RenderableType] = [table if reports else Text("No incidents.")]
+    lines: list[RenderableType] = [table if incidents else Text("No incidents.")]
     if budget:
         waiting = "".join(f"\n  waits: {item.request.node}, {item.reason}" for item in budget.queue[:10])
         lines.append(Text(f"\nPermits: {len(budget.held)} out, {len(budget.queue)} wait{waiting}"))
+    else:
+        lines.append(Text("\nPermits: unknown, for no worker answers or none was ever asked for.", style="dim"))
+    if len(incidents) >= LISTED_MAX:
+        lines.append(Text(f"The newest {LISTED_MAX} are shown; there are more.", style="yellow"))
     return Group(*lines)
+
+
+def _state(incident: Listed) -> str:
+    """In one word: how it stands, or how its workflow was ended from outside."""
+    report = incident.report
+    if report and report.outcome:
+        return str(report.outcome)
+    if not incident.is_open:
+        return incident.status.name.lower() if incident.status else "ended"
+    return str(report.phase) if report else "starting"
 
 
 def _head(report: IncidentReport) -> str:

@@ -1,0 +1,103 @@
+"""One look at one incident: what it says, what it waits for, and how its workflow stands in Temporal.
+
+By query while workers run, else from memo and result, so that it can be read without them.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowQueryFailedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from cli.incidents import QUERY_PATIENCE, Handle, memo_of
+from contract.incident import IncidentReport
+from contract.names import INCIDENT_QUERY
+
+_BY_FORCE: Final = {
+    WorkflowExecutionStatus.TERMINATED: "was terminated in Temporal",
+    WorkflowExecutionStatus.FAILED: "failed",
+    WorkflowExecutionStatus.TIMED_OUT: "timed out",
+    WorkflowExecutionStatus.CANCELED: "was cancelled",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """An incident at one moment."""
+
+    incident_id: str
+    status: WorkflowExecutionStatus | None
+    report: IncidentReport | None
+    waits: tuple[str, ...] = ()
+    """Its running acts, each with what it says about itself."""
+    answered: bool = True
+    """Whether a worker answered; else the report is the newest that was noted."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.status is not WorkflowExecutionStatus.RUNNING
+
+    @property
+    def trouble(self) -> str:
+        """Why it ended without a closing report, and what that means; empty where it did not."""
+        if not self.over or (self.report and self.report.outcome):
+            return ""
+        how = _BY_FORCE.get(self.status, "ended") if self.status else "ended"
+        return (
+            f"The workflow {how}, so nothing was cleaned up and there is no closing report. The node may still be "
+            "quarantined, its work may be half moved. Look at the node (annotation nodemend.io/owner); its next "
+            "finding starts an incident that takes it over."
+        )
+
+
+async def look(handle: Handle) -> Look:
+    """Look once.
+
+    Raises:
+        RPCError: Temporal does not answer, or does not have it any more.
+    """
+    description = await handle.describe()
+    status = description.status
+    if status is WorkflowExecutionStatus.COMPLETED:
+        with suppress(ValidationError, RuntimeError):
+            return Look(handle.id, status, await handle.result())
+        return Look(handle.id, status, await memo_of(description))
+    waits = await _waits(handle, description)
+    try:
+        report: IncidentReport = await handle.query(
+            INCIDENT_QUERY, result_type=IncidentReport, rpc_timeout=QUERY_PATIENCE
+        )
+    except WorkflowQueryFailedError:
+        return Look(handle.id, status, await memo_of(description), waits, answered=False)
+    except RPCError as error:
+        # No worker: the query times out. Temporal itself away: describe would have said so.
+        if error.status is RPCStatusCode.UNAVAILABLE:
+            raise
+        return Look(handle.id, status, await memo_of(description), waits, answered=False)
+    return Look(handle.id, status, report, waits)
+
+
+async def _waits(handle: Handle, description: WorkflowExecutionDescription) -> tuple[str, ...]:
+    lines = []
+    for act in description.raw_description.pending_activities:
+        attempt = f", attempt {act.attempt}" if act.attempt > 1 else ""
+        said = act.last_failure.message
+        if act.heartbeat_details.payloads:
+            details = await handle._client.data_converter.decode(list(act.heartbeat_details.payloads))
+            said = _in_words(details[0]) if details else said
+        lines.append(f"{act.activity_type.name}{attempt}" + (f": {said}" if said else ""))
+    return tuple(lines)
+
+
+def _in_words(details: Any) -> str:
+    if not isinstance(details, dict):
+        return str(details)
+    parts = []
+    for key, value in details.items():
+        shown = ", ".join(map(str, value[:3])) if isinstance(value, list) else str(value)
+        if shown:
+            parts.append(f"{key.replace('_', ' ')} {shown}")
+    return "; ".join(parts)

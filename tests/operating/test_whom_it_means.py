@@ -1,0 +1,201 @@
+"""Which incident a command is about: the machine that was named, and never its neighbour.
+
+Without workers, for that is when operators have the least to go by.
+"""
+
+import asyncio
+import json
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from cli.errors import INTERRUPTED
+from contract.fault import RemediationRequest
+from contract.names import REMEDIATE_NODE, TASK_QUEUE, ExitCode, OverrideName, incident_id
+from deploy.local.temporal import Temporal, running_temporal
+from tests.operating.command import NODEMEND, clean_environment, nodemend
+
+pytestmark = [pytest.mark.thorough, pytest.mark.temporal]
+
+
+@pytest.fixture(scope="module")
+def temporal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Temporal]:
+    with running_temporal(tmp_path_factory.mktemp("temporal")) as server:
+        yield server
+
+
+class Fleet:
+    """A cluster of its own in the shared Temporal: incidents are started, and commands given, for it."""
+
+    def __init__(self, temporal: Temporal) -> None:
+        self.temporal = temporal
+        self.cluster = f"c{uuid.uuid4().hex[:6]}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "TEMPORAL_ADDRESS": self.temporal.address,
+            "TEMPORAL_NAMESPACE": self.temporal.namespace,
+            "NODEMEND_CLUSTER": self.cluster,
+        }
+
+    async def client(self) -> Client:
+        return await Client.connect(
+            self.temporal.address, namespace=self.temporal.namespace, data_converter=pydantic_data_converter
+        )
+
+    async def start(self, node: str, *, cluster: str = "", drill: bool = False) -> WorkflowHandle[Any, Any]:
+        instance = f"i-{uuid.uuid4().hex[:17]}"
+        where = cluster or self.cluster
+        client = await self.client()
+        handle = await client.start_workflow(
+            REMEDIATE_NODE,
+            RemediationRequest(cluster=where, node=node, instance_id=instance, drill=drill),
+            id=incident_id(where, node, instance, drill=drill),
+            task_queue=TASK_QUEUE,
+        )
+        async with asyncio.timeout(20):
+            while not [e async for e in client.list_workflows(f'WorkflowId="{handle.id}"')]:
+                await asyncio.sleep(0.05)
+        return handle
+
+    async def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return await asyncio.to_thread(nodemend, *arguments, **self.environment)
+
+    async def press(self, target: str, name: OverrideName = OverrideName.HOLD) -> "subprocess.CompletedProcess[str]":
+        return await self.command(name, target, "--by", "ada", "--reason", "r", "--output", "json")
+
+
+@pytest.fixture
+def fleet(temporal: Temporal) -> Fleet:
+    return Fleet(temporal)
+
+
+async def signals(handle: WorkflowHandle[Any, Any]) -> list[str]:
+    history = await handle.fetch_history()
+    return [
+        event.workflow_execution_signaled_event_attributes.signal_name
+        for event in history.events
+        if event.HasField("workflow_execution_signaled_event_attributes")
+    ]
+
+
+async def test_override_reaches_the_named_node_and_not_one_whose_name_goes_on(fleet: Fleet) -> None:
+    meant = await fleet.start("gpu-1")
+    neighbour = await fleet.start("gpu-1-spare")
+    done = await fleet.press("gpu-1")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["incident_id"] == meant.id
+    assert await signals(meant) == ["hold"]
+    assert await signals(neighbour) == []
+
+
+async def test_node_without_an_incident_is_not_found_though_a_longer_name_has_one(fleet: Fleet) -> None:
+    neighbour = await fleet.start("gpu-1-spare")
+    done = await fleet.press("gpu-1")
+    assert done.returncode == ExitCode.NO_INPUT
+    assert "nodemend status --all" in done.stderr
+    assert await signals(neighbour) == []
+
+
+async def test_cluster_and_node_that_make_the_same_id_are_told_apart(fleet: Fleet) -> None:
+    other = await fleet.start("a", cluster=f"{fleet.cluster}-east")
+    done = await fleet.press("east-a")
+    assert done.returncode == ExitCode.NO_INPUT
+    assert await signals(other) == []
+
+
+async def test_several_open_incidents_of_a_node_are_listed_and_none_is_touched(fleet: Fleet) -> None:
+    real = await fleet.start("both")
+    drill = await fleet.start("both", drill=True)
+    done = await fleet.press("both")
+    assert done.returncode == ExitCode.USAGE
+    assert real.id in done.stderr
+    assert drill.id in done.stderr
+    assert (await signals(real), await signals(drill)) == ([], [])
+    by_id = await fleet.press(drill.id)
+    assert by_id.returncode == 0
+    assert (await signals(real), await signals(drill)) == ([], ["hold"])
+
+
+async def test_closed_incident_takes_no_override_and_says_how_it_ended(fleet: Fleet) -> None:
+    handle = await fleet.start("gone")
+    await handle.terminate("test")
+    for target in ("gone", handle.id):
+        done = await fleet.press(target, OverrideName.RELEASE)
+        assert done.returncode == ExitCode.NO_INPUT
+        assert "terminated" in done.stderr
+
+
+async def test_name_with_quotes_is_a_name_and_no_query(fleet: Fleet) -> None:
+    handle = await fleet.start("n")
+    done = await fleet.press('x" OR WorkflowId STARTS_WITH "')
+    assert done.returncode == ExitCode.NO_INPUT
+    assert await signals(handle) == []
+
+
+async def test_status_lists_this_cluster_alone_and_says_how_each_stands(fleet: Fleet) -> None:
+    running, ended = await fleet.start("one"), await fleet.start("two")
+    elsewhere = await fleet.start("three", cluster=f"x{fleet.cluster}")
+    await ended.terminate("test")
+
+    async def listed(*options: str) -> dict[str, str]:
+        done = await fleet.command("status", *options, "--output", "json")
+        return {entry["incident_id"]: entry["status"] for entry in json.loads(done.stdout)["incidents"]}
+
+    async with asyncio.timeout(30):
+        while (now := await listed("--all")).get(ended.id) != "terminated":
+            pass
+    assert now == {running.id: "running", ended.id: "terminated"}
+    assert await listed() == {running.id: "running"}
+    assert elsewhere.id not in (await fleet.command("status", "--all")).stdout
+
+
+@pytest.mark.parametrize("command", ["watch", "report"])
+async def test_workflow_that_was_terminated_is_told_as_such_and_is_1(fleet: Fleet, command: str) -> None:
+    handle = await fleet.start("gone")
+    await handle.terminate("test")
+    done = await fleet.command(command, "gone")
+    assert done.returncode == ExitCode.FAILED
+    assert "terminated in Temporal" in done.stderr
+    assert "nodemend.io/owner" in done.stderr
+
+
+async def test_report_that_nobody_wrote_yet_says_that_a_worker_is_needed(fleet: Fleet) -> None:
+    await fleet.start("waits")
+    done = await fleet.command("report", "waits")
+    assert done.returncode == ExitCode.UNAVAILABLE
+    assert "nodemend work" in done.stderr
+
+
+async def test_watching_ends_with_ctrl_c_and_the_incident_goes_on(fleet: Fleet) -> None:
+    handle = await fleet.start("watched")
+    process = subprocess.Popen(
+        [NODEMEND, "watch", "watched"],
+        env=clean_environment(**fleet.environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    first = await asyncio.to_thread(process.stdout.readline)
+    assert "no worker" in first
+    process.send_signal(signal.SIGINT)
+    _, said = await asyncio.to_thread(process.communicate, timeout=30)
+    assert process.returncode == INTERRUPTED
+    assert "Incidents go on" in said
+    assert (await handle.describe()).close_time is None
+
+
+async def test_override_with_an_identity_that_is_too_long_names_the_option(fleet: Fleet) -> None:
+    await fleet.start("long")
+    done = await fleet.command("hold", "long", "--by", "ada", "--reason", "r", "--id", "x" * 200)
+    assert done.returncode == ExitCode.USAGE
+    assert "--id" in done.stderr
+    assert "100" in done.stderr
