@@ -54,6 +54,12 @@ class TemporalSide:
             try:
                 self._client = await Client.connect(**config, data_converter=pydantic_data_converter)
             except (RuntimeError, OSError) as error:
+                # A refusal of the very first call comes wrapped, with the status in the text alone.
+                if any(f"code: {refusal}" in str(error) for refusal in ("Unauthenticated", "PermissionDenied")):
+                    raise Trouble(
+                        f"Temporal at {config['target_host']} refuses these credentials ({error}): check "
+                        "TEMPORAL_API_KEY or TEMPORAL_TLS_*."
+                    ) from error
                 raise Trouble(
                     f"Temporal at {config['target_host']} cannot be reached ({error}): check that it runs, and "
                     "TEMPORAL_ADDRESS. It is tried again."

@@ -32,6 +32,9 @@ _LONGEST_WAIT_S: Final = 30.0
 _MEMO_WARN: Final = 32 * 1024
 """The memo carries the running report on purpose; the SDK's own warning starts at 2 KiB."""
 
+_REFUSALS: Final = ("Unauthenticated", "PermissionDenied")
+"""gRPC status codes as the SDK's core writes them."""
+
 _KINDS: Final = {
     name: IndexedValueType.INDEXED_VALUE_TYPE_BOOL
     if name is SearchAttribute.NEEDS_HUMAN
@@ -109,7 +112,10 @@ async def connect(config: ClientConnectConfig, runtime: Runtime, identity: str) 
             _refuse_for_good(error, address, namespace)
             reason = error.message
         except (RuntimeError, OSError) as error:
+            # A refusal of the very first call comes wrapped, with the status in the text alone.
             reason = str(error)
+            if any(f"code: {refusal}" in reason for refusal in _REFUSALS):
+                raise _refused_credentials(address, namespace, reason) from error
         _log.warning(
             "Temporal at %s cannot be reached (%s). Findings wait in the detectors' spools meanwhile. Trying again in "
             "%.0f s; check that it runs, and TEMPORAL_ADDRESS.",
@@ -129,11 +135,15 @@ def _refuse_for_good(error: RPCError, address: str, namespace: str) -> None:
             ExitCode.CONFIG,
         ) from error
     if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED):
-        raise StartError(
-            f"Temporal at {address} refuses these credentials for namespace {namespace!r}: {error.message}.",
-            "Check TEMPORAL_API_KEY or the TEMPORAL_TLS_* certificate, and what it may do in that namespace.",
-            ExitCode.NO_PERMISSION,
-        ) from error
+        raise _refused_credentials(address, namespace, error.message) from error
+
+
+def _refused_credentials(address: str, namespace: str, message: str) -> StartError:
+    return StartError(
+        f"Temporal at {address} refuses these credentials for namespace {namespace!r}: {message}.",
+        "Check TEMPORAL_API_KEY or the TEMPORAL_TLS_* certificate, and what it may do in that namespace.",
+        ExitCode.NO_PERMISSION,
+    )
 
 
 async def register_search_attributes(client: Client) -> None:

@@ -33,6 +33,7 @@ from tests.harness import (
     write_policy,
 )
 from tests.operating.proxy import Proxy
+from tests.operating.refusing_server import RefusingServer
 
 pytestmark = pytest.mark.thorough
 
@@ -132,6 +133,15 @@ def test_wrong_namespace_ends_with_its_own_code(plain: dict[str, str], tmp_path:
     assert done.returncode == ExitCode.CONFIG
     assert "no namespace 'elsewhere'" in done.stderr
     assert "namespace create" in done.stderr
+
+
+@pytest.mark.parametrize("status", [7, 16], ids=["permission denied", "unauthenticated"])
+def test_wrong_credentials_end_with_their_own_code(plain: dict[str, str], status: int) -> None:
+    with RefusingServer(status, "request unauthorized") as server:
+        done = run_worker({**plain, "TEMPORAL_ADDRESS": server.address})
+    assert done.returncode == ExitCode.NO_PERMISSION, done.stderr
+    assert server.address in done.stderr
+    assert "TEMPORAL_API_KEY" in done.stderr
 
 
 @pytest.mark.temporal
