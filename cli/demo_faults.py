@@ -1,34 +1,47 @@
 """The lines that the demo can play: the one of the README, and the first golden sample of every rule."""
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
 from cli.errors import CommandError
-from contract.names import ExitCode
-from deploy.local.scene import DemoScene
+from contract.fault import Verdict
+from contract.names import ExitCode, Outcome
 
 DEMO: Final = "demo"
 _DEMO_LINE: Final = (
-    "NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR instance-id={instance} hostname={host} nd-id=3 nc-id=1 "
+    "NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR instance-id=i-0 hostname=h nd-id=3 nc-id=1 "
     "serial-num=19fcda00f5ff6eb9 action=TERMINATE_INSTANCE"
 )
-_QUIET: Final = ("application", "notice", "benign")
+_ENDS: Final = {
+    Verdict.HARDWARE: Outcome.REPLACED,
+    Verdict.REPAIRABLE: Outcome.RELEASED,
+    Verdict.AMBIGUOUS: Outcome.RELEASED,
+    Verdict.ELSEWHERE: Outcome.OBSERVED,
+}
+"""Doubtful ones wait for a human, and the demo gives the node back. Quiet ones start no incident."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One line to play."""
+    """One line to play, and how its incident has to end."""
 
     rule: str
-    verdict: str
+    verdict: Verdict
     line: str
-    """With places for the machine's own names."""
 
-    def on(self, scene: DemoScene) -> str:
-        """The line as the demo's machine would write it."""
-        line = self.line.format(instance=scene.instance_id, host=scene.node) if self.rule == DEMO else self.line
-        return re.sub(r"instance-id=i-[0-9a-f]+", f"instance-id={scene.instance_id}", line)
+    @property
+    def outcome(self) -> Outcome:
+        """How the incident has to end, said before it begins."""
+        return _ENDS[self.verdict]
+
+
+def faults() -> dict[str, Fault]:
+    """What can be played, by id."""
+    from detector.catalogue import BUILT_IN, load_rules
+
+    rules = [(rule.id, Verdict(rule.verdict), rule.matches[0]) for rule in load_rules([BUILT_IN])]
+    playable = {name: Fault(name, verdict, line) for name, verdict, line in sorted(rules) if verdict in _ENDS}
+    return {DEMO: Fault(DEMO, Verdict.HARDWARE, _DEMO_LINE), **playable}
 
 
 def choose(fault: str) -> Fault:
@@ -37,15 +50,11 @@ def choose(fault: str) -> Fault:
     Raises:
         CommandError: there is none of that id, or it is one that starts no incident.
     """
-    if fault == DEMO:
-        return Fault(DEMO, "hardware", _DEMO_LINE)
-    from detector.catalogue import BUILT_IN, load_rules
-
-    rules = {rule.id: rule for rule in load_rules([BUILT_IN])}
-    playable = sorted(name for name, rule in rules.items() if rule.verdict not in _QUIET)
-    if fault not in playable:
-        told = "is counted on the node and starts no incident" if fault in rules else "is no rule"
+    known = faults()
+    if fault not in known:
         raise CommandError(
-            f"--fault {fault}: it {told}.", f"Choose one of: {DEMO}, {', '.join(playable)}.", ExitCode.USAGE
+            f"--fault {fault}: no rule of this name starts an incident.",
+            f"Choose one of: {', '.join(known)}. `nodemend demo --fault list` shows their lines.",
+            ExitCode.USAGE,
         )
-    return Fault(fault, str(rules[fault].verdict), rules[fault].matches[0])
+    return known[fault]

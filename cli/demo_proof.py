@@ -13,12 +13,13 @@ from typing import Any
 from urllib.parse import urlparse
 
 from kubernetes import client
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
 
+from cli.demo_faults import Fault
 from cli.incidents import Handle, read_budget
-from contract.acts import CheckpointStatus
 from contract.incident import IncidentReport
-from contract.names import QUARANTINE_TAINT, REPORT_FAULT, STARTUP_TAINT, Outcome
+from contract.names import QUARANTINE_TAINT, REPORT_FAULT, STARTUP_TAINT, Outcome, budget_id
 from deploy.local.errors import StackError
 from deploy.local.scene import DemoScene, instances, is_ready, nodes, running_pods, wait_for
 from deploy.local.stack import Stack
@@ -60,20 +61,27 @@ class Before:
 
 
 async def prove(
-    stack: Stack, scene: DemoScene, before: Before, handle: Handle, report: IncidentReport, written_at: datetime
+    stack: Stack,
+    scene: DemoScene,
+    fault: Fault,
+    before: Before,
+    handle: Handle,
+    report: IncidentReport,
+    written_at: datetime,
 ) -> list[Claim]:
     """Read everything back.
 
     Args:
         stack: the running stack.
         scene: what was set up.
+        fault: what was played, and how it has to end.
         before: as it was before the line.
         handle: the incident.
         report: what the incident says of itself.
         written_at: when the line was written.
     """
-    claims = [*await _temporal(handle, report)]
-    if report.outcome is Outcome.REPLACED:
+    claims = [*await _temporal(handle, fault, report)]
+    if fault.outcome is Outcome.REPLACED:
         claims += [*_machines(stack, scene, before, report), *_work(stack, scene, before)]
         claims += _saved(stack, scene, before, report, written_at)
     else:
@@ -81,7 +89,7 @@ async def prove(
     return claims
 
 
-async def _temporal(handle: Handle, report: IncidentReport) -> list[Claim]:
+async def _temporal(handle: Handle, fault: Fault, report: IncidentReport) -> list[Claim]:
     description = await handle.describe()
     history = await handle.fetch_history()
     reports = [
@@ -91,8 +99,7 @@ async def _temporal(handle: Handle, report: IncidentReport) -> list[Claim]:
         and event.workflow_execution_signaled_event_attributes.signal_name == REPORT_FAULT
     ]
     by = {signal.identity for signal in reports}
-    budget = await read_budget(handle._client, report.cluster)
-    held = [p for p in budget.held if p.request.incident_id == report.incident_id] if budget else []
+    returned, permits = await _permits(handle._client, report)
     closed = description.status is WorkflowExecutionStatus.COMPLETED
     return [
         Claim(
@@ -101,14 +108,12 @@ async def _temporal(handle: Handle, report: IncidentReport) -> list[Claim]:
             f"Temporal: {len(reports)} {REPORT_FAULT} by {', '.join(sorted(by))}",
         ),
         Claim(
-            f"the incident is closed as {report.outcome}",
-            closed and report.outcome is not None,
-            f"Temporal: {description.status.name.lower() if description.status else '?'}, "
+            f"the incident is closed as {fault.outcome}",
+            closed and report.outcome is fault.outcome,
+            f"Temporal: {report.outcome}, {description.status.name.lower() if description.status else '?'}, "
             f"{description.history_length} events",
         ),
-        Claim(
-            "its permits are returned", budget is not None and not held, f"Temporal: FleetBudget has {len(held)} out"
-        ),
+        Claim("its permits are returned", returned, f"Temporal: {permits}"),
         Claim(
             "the record is on disk and says the same",
             _record_agrees(report),
@@ -117,9 +122,24 @@ async def _temporal(handle: Handle, report: IncidentReport) -> list[Claim]:
     ]
 
 
+async def _permits(temporal: Client, report: IncidentReport) -> tuple[bool, str]:
+    try:
+        await temporal.get_workflow_handle(budget_id(report.cluster)).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return True, "FleetBudget was never asked"
+    budget = await read_budget(temporal, report.cluster)
+    if budget is None:
+        return False, "FleetBudget does not answer"
+    requests = [*(permit.request for permit in budget.held), *(waiting.request for waiting in budget.queue)]
+    mine = [request for request in requests if request.incident_id == report.incident_id]
+    return not mine, f"FleetBudget has {len(mine)} of it, out or waiting"
+
+
 def _machines(stack: Stack, scene: DemoScene, before: Before, report: IncidentReport) -> Iterator[Claim]:
     state = _ec2_state(stack, scene.instance_id)
-    yield Claim(f"{scene.instance_id} is terminated", state == "terminated", f"EC2: {state}")
+    yield Claim("the instance is terminated", state == "terminated", f"EC2: {state}")
     now = {i["InstanceId"]: i["LifecycleState"] for i in instances(stack, scene.group)}
     new = sorted(set(now) - set(before.instances))
     yield Claim(
@@ -133,7 +153,7 @@ def _machines(stack: Stack, scene: DemoScene, before: Before, report: IncidentRe
         f"report: {report.replacement_instance_id}",
     )
     by_name = {n.metadata.name: n for n in nodes(stack)}
-    yield Claim(f"Node {scene.node} is gone", scene.node not in by_name, f"API server: {len(by_name)} nodes")
+    yield Claim("the old Node is gone", scene.node not in by_name, f"API server: {len(by_name)} nodes")
     node: Any = by_name.get(report.replacement_node or "")
     if node is None:
         yield Claim("the replacement is in the cluster", False, f"API server: no Node {report.replacement_node}")
@@ -141,7 +161,7 @@ def _machines(stack: Stack, scene: DemoScene, before: Before, report: IncidentRe
     taints = [taint.key for taint in node.spec.taints or []]
     devices = (node.status.allocatable or {}).get(DEVICES)
     yield Claim(
-        f"Node {node.metadata.name} is Ready with 16 devices and open to work",
+        "the new Node is Ready with 16 devices and open to work",
         is_ready(node) and devices == "16" and STARTUP_TAINT not in taints and not node.spec.unschedulable,
         f"API server: Ready {is_ready(node)}, {devices} {DEVICES}, taints {taints or 'none'}",
     )
@@ -201,25 +221,30 @@ def _saved(
             and datetime.fromisoformat(str(last["time"])) < written_at,
             f"disk: {len(training)} checkpoints; report: {told}",
         )
-    feature = _checkpoints(stack, scene.feature_job)
-    newest = feature[-1] if feature else {}
-    told = report.facts.get(f"checkpoint {scene.namespace}/Job/{scene.feature_job}", "")
-    yield Claim(
-        f"{scene.feature_job} was asked for a checkpoint and answered",
-        bool(newest.get("nonce"))
-        and Path(urlparse(str(newest.get("uri"))).path).exists()
-        and str(newest.get("uri")) in told
-        and datetime.fromisoformat(str(newest["time"])) > written_at,
-        f"disk: step {newest.get('step')} with nonce {newest.get('nonce')}; report: {told} ({CheckpointStatus.SAVED})",
-    )
+    # What a device that can be believed computed is worth saving, so then both jobs are asked.
+    for job in (scene.feature_job,) if suspect else (scene.training_job, scene.feature_job):
+        known = _checkpoints(stack, job)
+        newest = known[-1] if known else {}
+        told = report.facts.get(f"checkpoint {scene.namespace}/Job/{job}", "")
+        yield Claim(
+            f"{job} was asked for a checkpoint and answered",
+            bool(newest.get("nonce"))
+            and Path(urlparse(str(newest.get("uri"))).path).exists()
+            and str(newest.get("uri")) in told
+            and datetime.fromisoformat(str(newest["time"])) > written_at,
+            f"disk: step {newest.get('step')} with nonce {newest.get('nonce')}; report: {told}",
+        )
 
 
 def _untouched(stack: Stack, scene: DemoScene, before: Before) -> Iterator[Claim]:
     state = _ec2_state(stack, scene.instance_id)
-    yield Claim(f"{scene.instance_id} still runs", state == "running", f"EC2: {state}")
+    yield Claim("the instance still runs", state == "running", f"EC2: {state}")
     now = tuple(i["InstanceId"] for i in instances(stack, scene.group))
     yield Claim("no instance was replaced", set(now) == set(before.instances), f"Auto Scaling: {len(now)} instances")
-    (node,) = [n for n in nodes(stack) if n.metadata.name == scene.node]
+    node = next((n for n in nodes(stack) if n.metadata.name == scene.node), None)
+    if node is None:
+        yield Claim("the node is open to work", False, "API server: it is gone")
+        return
     marks = [taint.key for taint in node.spec.taints or [] if taint.key == QUARANTINE_TAINT]
     yield Claim(
         "the node is open to work",

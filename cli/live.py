@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Final
 
 from rich.console import Console, RenderableType
@@ -22,7 +23,14 @@ _AWAY_FOR_S: Final = 60.0
 _AWAY: Final = frozenset({RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED})
 
 
-async def follow_incident(handle: Handle, *, url: str = "", quiet: bool = False, until_parked: bool = False) -> Look:
+async def follow_incident(
+    handle: Handle,
+    *,
+    url: str = "",
+    quiet: bool = False,
+    until_parked: bool = False,
+    alive: Callable[[], bool] = lambda: True,
+) -> Look:
     """Show an incident until it is over, and return the last look at it.
 
     Args:
@@ -30,6 +38,7 @@ async def follow_incident(handle: Handle, *, url: str = "", quiet: bool = False,
         url: its page in the Temporal UI, shown under it.
         quiet: show nothing.
         until_parked: return as well when it waits for a human.
+        alive: return as well when this says no.
 
     Raises:
         CommandError: Temporal was away for a minute.
@@ -60,7 +69,7 @@ async def follow_incident(handle: Handle, *, url: str = "", quiet: bool = False,
             if isinstance(shown, _Lines):
                 shown.tell(now)
             parked = until_parked and now.report is not None and now.report.phase is Phase.NEEDS_HUMAN
-            if now.over or parked:
+            if now.over or parked or not alive():
                 return now
             await asyncio.sleep(_LOOK_EVERY_S)
 

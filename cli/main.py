@@ -51,7 +51,7 @@ TargetArgument = Annotated[str, typer.Argument(help="A node's name, or an incide
 @app.command(epilog=EXIT_CODES)
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the stack up for looking around, until Ctrl-C.")] = False,
-    fault: Annotated[str, typer.Option("--fault", help="Rule whose line is played; `list` names them.")] = "demo",
+    fault: Annotated[str, typer.Option("--fault", help="Rule whose line is played; `list` shows them.")] = "demo",
     real_kmsg: Annotated[
         bool, typer.Option("--real-kmsg", help="Write the line into /dev/kmsg (root); it is a drill then.")
     ] = False,

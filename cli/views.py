@@ -44,7 +44,7 @@ def elapsed(start: datetime, end: datetime | None = None) -> str:
 def starting_view(incident_id: str, trouble: str = "", url: str = "") -> RenderableType:
     """An incident that no worker has looked at."""
     said = trouble or "No worker has looked at it yet. Start one with `nodemend work`."
-    lines = [Text(said), *([Text(url, style="dim", no_wrap=True, overflow="ignore")] if url else [])]
+    lines = [Text(said), *([_address(url)] if url else [])]
     return Panel(Group(*lines), title=escape(incident_id), border_style="red" if trouble else "yellow")
 
 
@@ -69,7 +69,7 @@ def incident_view(
         lines.append(Text(f"You can press: {presses}", style="yellow"))
     lines += [Text(note, style="red") for note in notes]
     if url:
-        lines.append(Text(url, style="dim", no_wrap=True, overflow="ignore"))
+        lines.append(_address(url))
     state = str(report.outcome or report.phase)
     title = f"{report.node} · {state} · {elapsed(report.opened_at, report.closed_at)}"
     return Panel(Group(*lines), title=title, border_style=_colour(report))
@@ -133,6 +133,11 @@ def _state(incident: Listed) -> str:
     if not incident.is_open:
         return incident.status.name.lower() if incident.status else "ended"
     return str(report.phase) if report else "starting"
+
+
+def _address(url: str) -> Text:
+    """A page: whole, though it takes two lines, and one click where the terminal knows links."""
+    return Text(url, style=f"dim link {url}", overflow="fold")
 
 
 def _head(report: IncidentReport) -> str:
