@@ -17,7 +17,6 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar
 import typer
 
 from cli.errors import INTERRUPTED, CommandError
-from cli.local import app as local_app
 from contract.names import ExitCode, OverrideName
 
 EXIT_CODES: Final = f"""Exit codes: {ExitCode.OK} done · {ExitCode.FAILED} refused, or ended without a healthy node ·
@@ -32,7 +31,13 @@ app = typer.Typer(
     epilog=EXIT_CODES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(local_app, name="local", help="The embedded stack: Temporal, Kubernetes and AWS on this machine.")
+_PASS_ON: Final = {
+    "ignore_unknown_options": True,
+    "allow_extra_args": True,
+    "allow_interspersed_args": False,
+    "help_option_names": [],
+}
+"""What follows is somebody else's to read, `--help` too."""
 
 T = TypeVar("T")
 
@@ -178,6 +183,15 @@ def report(
             typer.echo(seen.trouble, err=True)
 
     _run(show())
+
+
+@app.command(add_help_option=False, context_settings=_PASS_ON)
+def local(context: typer.Context) -> None:
+    """The embedded stack: Temporal, Kubernetes and AWS on this machine."""
+    # Mounted only here: it brings the SDKs of Kubernetes and AWS, which cost every other command half a second.
+    from cli.local import app as local_app
+
+    local_app(args=context.args, prog_name="nodemend local")
 
 
 def _override(name: OverrideName, words: str) -> None:

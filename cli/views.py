@@ -1,5 +1,6 @@
 """What people see on a terminal: tables and one live view. Pure functions from documents to what rich draws."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from cli.incidents import LISTED_MAX, Listed
 from contract.incident import IncidentReport, StepStatus
-from contract.names import Outcome
+from contract.names import Outcome, Phase
 from contract.permit import BudgetState
 
 _MARKS: Final = {
@@ -24,6 +25,8 @@ _MARKS: Final = {
     StepStatus.FAILED: "[red]✗[/]",
 }
 
+_ROWS_MAX: Final = 100
+"""More rows than this help nobody on a terminal."""
 SETTLED: Final = frozenset(
     {Outcome.REPLACED, Outcome.OBSERVED, Outcome.SHADOWED, Outcome.STALE, Outcome.NODE_GONE, Outcome.RELEASED}
 )
@@ -64,7 +67,7 @@ def incident_view(
     lines: list[RenderableType] = [Text.from_markup(_head(report)), table]
     if waits and report.outcome is None:
         lines.append(Text("\n".join(f"  … {line}" for line in waits), style="cyan"))
-    if report.phase == "needs-human" and report.outcome is None:
+    if report.phase is Phase.NEEDS_HUMAN and report.outcome is None:
         presses = f"nodemend approve|hold|resume|abort|release {report.node} --reason …"
         lines.append(Text(f"You can press: {presses}", style="yellow"))
     lines += [Text(note, style="red") for note in notes]
@@ -98,9 +101,10 @@ def report_view(report: IncidentReport, url: str = "") -> RenderableType:
 
 
 def status_view(incidents: Sequence[Listed], budget: BudgetState | None) -> RenderableType:
-    """Incidents and the budget."""
+    """Incidents and the budget; those that need a human come first."""
+    by_need = sorted(incidents, key=lambda incident: _state(incident) != Phase.NEEDS_HUMAN)
     table = Table("Node", "Where", "State", "Since", "Step", "What it does", box=None, header_style="bold")
-    for incident in incidents:
+    for incident in by_need[:_ROWS_MAX]:
         report = incident.report
         if report is None:
             said = "no worker has looked at it yet" if incident.is_open else "it left no report"
@@ -115,6 +119,11 @@ def status_view(incidents: Sequence[Listed], budget: BudgetState | None) -> Rend
             escape(report.summary),
         )
     lines: list[RenderableType] = [table if incidents else Text("No incidents.")]
+    if len(incidents) > _ROWS_MAX:
+        states = Counter(_state(incident) for incident in incidents).most_common()
+        words = ", ".join(f"{count} {state}" for state, count in states)
+        more = f"… and {len(incidents) - _ROWS_MAX} more ({words} in all). `--output json` has them."
+        lines.append(Text(more, style="yellow"))
     if budget:
         waiting = "".join(f"\n  waits: {item.request.node}, {item.reason}" for item in budget.queue[:10])
         lines.append(Text(f"\nPermits: {len(budget.held)} out, {len(budget.queue)} wait{waiting}"))
@@ -150,5 +159,5 @@ def _head(report: IncidentReport) -> str:
 
 def _colour(report: IncidentReport) -> str:
     if report.outcome is None:
-        return "yellow" if report.phase == "needs-human" else "cyan"
+        return "yellow" if report.phase is Phase.NEEDS_HUMAN else "cyan"
     return "green" if report.outcome in SETTLED else "red"

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from cli.errors import INTERRUPTED
 from contract.fault import RemediationRequest
-from contract.names import REMEDIATE_NODE, TASK_QUEUE, ExitCode, OverrideName, incident_id
+from contract.incident import IncidentReport
+from contract.names import INCIDENT_MEMO, REMEDIATE_NODE, TASK_QUEUE, ExitCode, OverrideName, Phase, incident_id
 from deploy.local.temporal import Temporal, running_temporal
 from tests.operating.command import NODEMEND, clean_environment, nodemend
 
@@ -50,7 +52,9 @@ class Fleet:
             self.temporal.address, namespace=self.temporal.namespace, data_converter=pydantic_data_converter
         )
 
-    async def start(self, node: str, *, cluster: str = "", drill: bool = False) -> WorkflowHandle[Any, Any]:
+    async def start(
+        self, node: str, *, cluster: str = "", drill: bool = False, memo: dict[str, Any] | None = None
+    ) -> WorkflowHandle[Any, Any]:
         instance = f"i-{uuid.uuid4().hex[:17]}"
         where = cluster or self.cluster
         client = await self.client()
@@ -59,6 +63,7 @@ class Fleet:
             RemediationRequest(cluster=where, node=node, instance_id=instance, drill=drill),
             id=incident_id(where, node, instance, drill=drill),
             task_queue=TASK_QUEUE,
+            memo=memo,
         )
         async with asyncio.timeout(20):
             while not [e async for e in client.list_workflows(f'WorkflowId="{handle.id}"')]:
@@ -155,6 +160,26 @@ async def test_status_lists_this_cluster_alone_and_says_how_each_stands(fleet: F
     assert now == {running.id: "running", ended.id: "terminated"}
     assert await listed() == {running.id: "running"}
     assert elsewhere.id not in (await fleet.command("status", "--all")).stdout
+
+
+async def test_status_of_many_shows_who_needs_a_human_first_and_counts_the_rest(fleet: Fleet) -> None:
+    waits = IncidentReport(
+        incident_id="i",
+        run_id="r",
+        cluster=fleet.cluster,
+        node="waits-for-you",
+        phase=Phase.NEEDS_HUMAN,
+        summary="Approve it?",
+        opened_at=datetime.now(UTC),
+    )
+    await fleet.start("waits-for-you", memo={INCIDENT_MEMO: waits})
+    await asyncio.gather(*(fleet.start(f"n{number}") for number in range(104)))
+    lines = (await fleet.command("status")).stdout.splitlines()
+    assert "waits-for-you" in lines[1]
+    told = next(line for line in lines if "more (" in line)
+    assert "5 more" in told
+    assert "104 starting" in told
+    assert "1 needs-human" in told
 
 
 @pytest.mark.parametrize("command", ["watch", "report"])
