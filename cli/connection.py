@@ -9,6 +9,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError, RPCStatusCode
 
 from cli.errors import CommandError
@@ -40,7 +41,7 @@ async def connect() -> Client:
     address, namespace = config["target_host"], config["namespace"]
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            client = await Client.connect(**config, data_converter=pydantic_data_converter)
+            client = await Client.connect(**config, data_converter=pydantic_data_converter, runtime=_quiet_runtime())
             await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     except RPCError as error:
         raise explained(error) from error
@@ -53,6 +54,11 @@ async def connect() -> Client:
         meaning = next((words for text, words in _IN_WORDS if text in str(error)), str(error))
         raise _unreachable(address, meaning) from error
     return client
+
+
+def _quiet_runtime() -> Runtime:
+    """The SDK's core logs each retry to the terminal, into live views and JSON: what matters is raised anyway."""
+    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(TelemetryFilter("ERROR", "ERROR"))))
 
 
 def explained(error: RPCError) -> CommandError:

@@ -20,7 +20,16 @@ from contract.names import ExitCode, Phase
 _LOOK_EVERY_S: Final = 0.4
 _AWAY_FOR_S: Final = 60.0
 """How long Temporal may be away before following gives up."""
-_AWAY: Final = frozenset({RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED})
+_AWAY: Final = frozenset(
+    {
+        RPCStatusCode.UNAVAILABLE,
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.RESOURCE_EXHAUSTED,
+        # What a connection that is cut looks like: "operation was canceled", "transport error".
+        RPCStatusCode.CANCELLED,
+        RPCStatusCode.UNKNOWN,
+    }
+)
 
 
 async def follow_incident(
@@ -45,7 +54,7 @@ async def follow_incident(
         RPCError: Temporal refuses, or does not have it any more.
     """
     console = Console(quiet=quiet)
-    seen_at = time.monotonic()
+    seen_at, away = time.monotonic(), False
     with Live(console=console, auto_refresh=False) if console.is_terminal else _Lines(console) as shown:
         while True:
             try:
@@ -59,9 +68,12 @@ async def follow_incident(
                         f"The incident does not depend on it being watched. Later: `nodemend watch {handle.id}`.",
                         ExitCode.UNAVAILABLE,
                     ) from error
+                if not away:
+                    away = True
+                    console.print(f"Temporal does not answer. Looking again, for {_AWAY_FOR_S:.0f} s at most.")
                 await asyncio.sleep(_LOOK_EVERY_S)
                 continue
-            seen_at = time.monotonic()
+            seen_at, away = time.monotonic(), False
             if now.over and (next_run := await _next_run(handle, now)):
                 handle = next_run
                 continue

@@ -5,6 +5,7 @@ By query while workers run, else from memo and result, so that it can be read wi
 
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -15,6 +16,8 @@ from cli.incidents import QUERY_PATIENCE, Handle, memo_of
 from contract.incident import IncidentReport
 from contract.names import INCIDENT_QUERY
 
+_PATIENCE: Final = timedelta(seconds=5)
+"""With Temporal itself: the SDK's own retries would be silent for longer."""
 _BY_FORCE: Final = {
     WorkflowExecutionStatus.TERMINATED: "was terminated in Temporal",
     WorkflowExecutionStatus.FAILED: "failed",
@@ -59,7 +62,7 @@ async def look(handle: Handle) -> Look:
     Raises:
         RPCError: Temporal does not answer, or does not have it any more.
     """
-    description = await handle.describe()
+    description = await handle.describe(rpc_timeout=_PATIENCE)
     status = description.status
     if status is WorkflowExecutionStatus.COMPLETED:
         with suppress(ValidationError, RuntimeError):

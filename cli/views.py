@@ -103,7 +103,10 @@ def report_view(report: IncidentReport, url: str = "") -> RenderableType:
 def status_view(incidents: Sequence[Listed], budget: BudgetState | None) -> RenderableType:
     """Incidents and the budget; those that need a human come first."""
     by_need = sorted(incidents, key=lambda incident: _state(incident) != Phase.NEEDS_HUMAN)
-    table = Table("Node", "Where", "State", "Since", "Step", "What it does", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    for title in ("Node", "Where", "State", "Since", "Step", "What it does"):
+        # Whole, though it takes two lines: a name is there to be typed.
+        table.add_column(title, overflow="fold")
     for incident in by_need[:_ROWS_MAX]:
         report = incident.report
         if report is None:

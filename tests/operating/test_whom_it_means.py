@@ -5,81 +5,17 @@ Without workers, for that is when operators have the least to go by.
 
 import asyncio
 import json
-import signal
-import subprocess
-import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from temporalio.client import Client, WorkflowHandle
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.client import WorkflowHandle
 
-from cli.errors import INTERRUPTED
-from contract.fault import RemediationRequest
 from contract.incident import IncidentReport
-from contract.names import INCIDENT_MEMO, REMEDIATE_NODE, TASK_QUEUE, ExitCode, OverrideName, Phase, incident_id
-from deploy.local.temporal import Temporal, running_temporal
-from tests.operating.command import NODEMEND, clean_environment, nodemend
+from contract.names import INCIDENT_MEMO, ExitCode, OverrideName, Phase
+from tests.operating.fleet import Fleet
 
 pytestmark = [pytest.mark.thorough, pytest.mark.temporal]
-
-
-@pytest.fixture(scope="module")
-def temporal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Temporal]:
-    with running_temporal(tmp_path_factory.mktemp("temporal")) as server:
-        yield server
-
-
-class Fleet:
-    """A cluster of its own in the shared Temporal: incidents are started, and commands given, for it."""
-
-    def __init__(self, temporal: Temporal) -> None:
-        self.temporal = temporal
-        self.cluster = f"c{uuid.uuid4().hex[:6]}"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {
-            "TEMPORAL_ADDRESS": self.temporal.address,
-            "TEMPORAL_NAMESPACE": self.temporal.namespace,
-            "NODEMEND_CLUSTER": self.cluster,
-        }
-
-    async def client(self) -> Client:
-        return await Client.connect(
-            self.temporal.address, namespace=self.temporal.namespace, data_converter=pydantic_data_converter
-        )
-
-    async def start(
-        self, node: str, *, cluster: str = "", drill: bool = False, memo: dict[str, Any] | None = None
-    ) -> WorkflowHandle[Any, Any]:
-        instance = f"i-{uuid.uuid4().hex[:17]}"
-        where = cluster or self.cluster
-        client = await self.client()
-        handle = await client.start_workflow(
-            REMEDIATE_NODE,
-            RemediationRequest(cluster=where, node=node, instance_id=instance, drill=drill),
-            id=incident_id(where, node, instance, drill=drill),
-            task_queue=TASK_QUEUE,
-            memo=memo,
-        )
-        async with asyncio.timeout(20):
-            while not [e async for e in client.list_workflows(f'WorkflowId="{handle.id}"')]:
-                await asyncio.sleep(0.05)
-        return handle
-
-    async def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return await asyncio.to_thread(nodemend, *arguments, **self.environment)
-
-    async def press(self, target: str, name: OverrideName = OverrideName.HOLD) -> "subprocess.CompletedProcess[str]":
-        return await self.command(name, target, "--by", "ada", "--reason", "r", "--output", "json")
-
-
-@pytest.fixture
-def fleet(temporal: Temporal) -> Fleet:
-    return Fleet(temporal)
 
 
 async def signals(handle: WorkflowHandle[Any, Any]) -> list[str]:
@@ -197,25 +133,6 @@ async def test_report_that_nobody_wrote_yet_says_that_a_worker_is_needed(fleet: 
     done = await fleet.command("report", "waits")
     assert done.returncode == ExitCode.UNAVAILABLE
     assert "nodemend work" in done.stderr
-
-
-async def test_watching_ends_with_ctrl_c_and_the_incident_goes_on(fleet: Fleet) -> None:
-    handle = await fleet.start("watched")
-    process = subprocess.Popen(
-        [NODEMEND, "watch", "watched"],
-        env=clean_environment(**fleet.environment),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout
-    first = await asyncio.to_thread(process.stdout.readline)
-    assert "no worker" in first
-    process.send_signal(signal.SIGINT)
-    _, said = await asyncio.to_thread(process.communicate, timeout=30)
-    assert process.returncode == INTERRUPTED
-    assert "Incidents go on" in said
-    assert (await handle.describe()).close_time is None
 
 
 async def test_override_with_an_identity_that_is_too_long_names_the_option(fleet: Fleet) -> None:
