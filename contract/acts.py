@@ -31,6 +31,10 @@ class Identified(StrEnum):
     """No Node of that name."""
     STALE = "stale"
     """The report is about another instance, an ended boot, or was handled before."""
+    UNPROVEN = "unproven"
+    """The node's own detector does not say so: whoever reported it may not speak for that node."""
+    HANDED_OVER = "handed-over"
+    """The incident of this machine has another id, and got the findings."""
 
 
 class IdentifyNode(Message):

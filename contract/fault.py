@@ -7,6 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from contract.model import MESSAGE_MAX, SCHEMA_VERSION, Message
+from contract.names import KERNEL_LOG
 
 
 class Verdict(StrEnum):
@@ -51,7 +52,7 @@ class FaultReport(Message):
     """Sequence number of the first record of this finding: ``/dev/kmsg`` numbers records per boot, 64 bit."""
     last_seq: int | None = None
     """Sequence number of the newest record of this finding; None while it is the first."""
-    source: str = "kmsg"
+    source: str = KERNEL_LOG
     rule: str
     component: str
     verdict: Verdict

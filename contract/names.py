@@ -136,6 +136,7 @@ class ErrorType(StrEnum):
     NOT_VERIFIED = "NotVerified"
     BUDGET_UNAVAILABLE = "BudgetUnavailable"
     OVERRIDE_REFUSED = "OverrideRefused"
+    NOT_PROVEN = "NotProven"
 
 
 NON_RETRYABLE: Final = tuple(
@@ -177,6 +178,12 @@ OWNER_ANNOTATION: Final = f"{PREFIX}/owner"
 REPLACES_ANNOTATION: Final = f"{PREFIX}/replaces"
 HANDLED_ANNOTATION: Final = f"{PREFIX}/handled"
 """``<boot id>/<sequence number>``: findings up to there are dealt with and start nothing again."""
+FINDING_DIGESTS_ANNOTATION: Final = f"{PREFIX}/finding-digests"
+"""Digests of what the node's own detector reported (``contract.proof``); only that detector may write it."""
+FINDINGS_ANNOTATION: Final = f"{PREFIX}/findings"
+"""Whole reports, where the detector has no Temporal credentials (``NODEMEND_DELIVERY=node``)."""
+CLUSTER_FINDING_DIGESTS_ANNOTATION: Final = f"{PREFIX}/cluster-finding-digests"
+"""Digests of what ``watch-cluster`` reported about the node; only it may write it."""
 INCIDENT_LABEL: Final = f"{PREFIX}/quarantined"
 SKIP_ANNOTATION: Final = f"{PREFIX}/skip"
 CHECKPOINT_ANNOTATION: Final = f"{PREFIX}/checkpoint"
@@ -193,6 +200,9 @@ INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 NODEGROUP_LABEL: Final = "eks.amazonaws.com/nodegroup"
 
 EVENT_SOURCE: Final = "nodemend"
+
+KERNEL_LOG: Final = "kmsg"
+"""Source of a report that the node's own detector made."""
 
 # --- sysexits.h: how processes end ------------------------------------------------------------------------------
 
