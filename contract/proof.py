@@ -13,7 +13,7 @@ from contract.fault import FaultReport
 from contract.names import CLUSTER_FINDING_DIGESTS_ANNOTATION, FINDING_DIGESTS_ANNOTATION, KERNEL_LOG
 
 DIGESTS_MAX: Final = 64
-"""How many digests a Node carries: the newest. 33 characters each, so 2 KiB of the 256 KiB that annotations may have."""
+"""How many digests a Node carries: the newest. 33 characters each, 2 KiB of the 256 KiB that annotations may have."""
 
 _FACTS: Final = (
     "source",
