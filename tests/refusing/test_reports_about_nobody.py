@@ -101,7 +101,7 @@ async def test_finding_that_was_dealt_with_starts_nothing_again_and_a_new_one_do
     assert again.outcome is Outcome.STALE
     assert "dealt with before" in again.summary
 
-    new = await send(temporal, fault.model_copy(update={"seq": 101}))
+    new = await send(temporal, report_about(local_stack, group.nodes[0], seq=101))
     report = await until(new, lambda report: report.phase is Phase.NEEDS_HUMAN)
     assert report.outcome is None
     await new.signal("release", {"by": "test", "reason": "enough"})
@@ -119,7 +119,7 @@ async def test_same_finding_twice_and_another_beside_it_replace_one_instance(
     fault = report_about(local_stack, group.nodes[0])
     handle = await send(temporal, fault)
     await send(temporal, fault)
-    await send(temporal, fault.model_copy(update={"seq": 200, "signature": "another device"}))
+    await send(temporal, report_about(local_stack, group.nodes[0], seq=200, signature="another device"))
     report = await handle.result()
     assert report.outcome is Outcome.REPLACED
     assert report.findings_total == 2
