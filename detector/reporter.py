@@ -6,9 +6,12 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from contract.fault import FaultReport
+from detector.aftermath import lines_after
 from detector.instance import known_instance_id, learn_instance_id
 from detector.reports import to_report
-from detector.spool import Entry, write_json
+from detector.spool import STATE, Entry, read_json, write_json
+from detector.state import boot_id
 from detector.temporal_side import TemporalSide
 from detector.trouble import Hopeless, Trouble
 
@@ -38,11 +41,18 @@ class Reporter:
             self._instance_id = known_instance_id(self._folder) or self._ask_the_node()
         try:
             report = to_report(entry, self._cluster, self._node, self._instance_id)
+            report = report.model_copy(update={"context_after": self._aftermath(report)})
         except ValidationError as error:
             path = str(Path(self._folder) / REJECTED)
             write_json(path, entry)
             raise Hopeless(f"it is damaged ({error.error_count()} fields); kept in {path}.") from error
         self._loop.run_until_complete(self._temporal.deliver(report))
+
+    def _aftermath(self, report: FaultReport) -> tuple[str, ...]:
+        state = read_json(str(Path(self._folder) / STATE))
+        log = state.get("log")
+        # The numbers of another boot's records mean nothing in this one's log.
+        return lines_after(log, report.seq) if isinstance(log, str) and report.boot_id == boot_id() else ()
 
     def _ask_the_node(self) -> str | None:
         from detector.node_side import NodeSide  # half a second to import, which a report need not wait for

@@ -61,18 +61,18 @@ async def test_report_about_another_instance_touches_nothing(
 
 
 @pytest.mark.parametrize(
-    ("provider_id", "says"),
+    ("provider_id", "instance_id", "says"),
     [
-        ("kind://docker/local/worker", "names no EC2 instance"),
-        ("aws:///us-west-2a/i-0aaaaaaaaaaaaaaaa", "in no Auto Scaling group"),
+        ("kind://docker/local/worker", None, "names no EC2 instance"),
+        ("aws:///us-west-2a/i-0aaaaaaaaaaaaaaaa", "i-0aaaaaaaaaaaaaaaa", "in no Auto Scaling group"),
     ],
 )
 async def test_machine_that_no_group_replaces_is_quarantined_and_explained(
-    local_stack: Stack, node_by_hand: Any, worker_for: Works, provider_id: str, says: str
+    local_stack: Stack, node_by_hand: Any, worker_for: Works, provider_id: str, instance_id: str | None, says: str
 ) -> None:
     name = node_by_hand(provider_id)
     worker_for(None)
-    handle = await send(await connect(local_stack), report_about(local_stack, name, instance_id=None))
+    handle = await send(await connect(local_stack), report_about(local_stack, name, instance_id=instance_id))
     report = await until(handle, lambda report: report.phase is Phase.NEEDS_HUMAN)
     assert says in report.summary
     (node,) = [n for n in nodes(local_stack) if n.metadata.name == name]
