@@ -29,6 +29,11 @@ def at_most(figure: str, value: float, unit: str, limit: float, note: str = "") 
     return Figure(figure, round(value, 3), unit, f"at most {limit:g}", value <= limit, note)
 
 
+def told(figure: str, value: float, unit: str, note: str = "") -> Figure:
+    """A figure without a goal, for comparison."""
+    return Figure(figure, round(value, 3), unit, "none", True, note)
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     """The value below which a share of them lies; the largest for few of them."""
     if share >= 0.99 and len(values) < 100:
