@@ -1,5 +1,6 @@
 """Hostile records: what a machine that is breaking, or somebody who wants to break the detector, might write."""
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,7 +58,7 @@ class Judge:
 def known_lines() -> list[bytes]:
     """Lines that the rules know: the best place to put noise into."""
     text = Path(__file__).with_name("kernel-lines.jsonl").read_text(encoding="utf-8")
-    return [line.encode() for line in text.splitlines()]
+    return [json.loads(line)["text"].encode() for line in text.splitlines()]
 
 
 def hostile_texts(seed: int, number: int) -> Iterator[bytes]:
