@@ -56,7 +56,8 @@ class Api:
                 config.load_kube_config()
         except ConfigException as error:
             raise Trouble(
-                f"No Kubernetes cluster is configured ({error}): run in a pod with a service account, or set KUBECONFIG."
+                f"No Kubernetes cluster is configured ({error}): run in a pod with a service account, or set "
+                "KUBECONFIG."
             ) from error
         self.core: Any = client.CoreV1Api()
         self._leases: Any = client.CoordinationV1Api()
@@ -66,7 +67,7 @@ class Api:
         call = self.core.list_node if of == "nodes" else self._leases.list_namespaced_lease
         token = None
         while True:
-            more = {"_continue": token} if token else {}
+            more: dict[str, Any] = {"_continue": token} if token else {}
             page = self._read(f"list {of}", call, *where, limit=PAGE, **more)
             yield page
             token = page["metadata"].get("continue")
@@ -108,7 +109,9 @@ class Api:
             raise Hopeless(f"another machine has the name {name} now.")
         return found
 
-    def event(self, node: str, uid: str, key: str, reason: str, message: str, first: str, last: str, count: int) -> None:
+    def event(
+        self, node: str, uid: str, key: str, reason: str, message: str, first: str, last: str, count: int
+    ) -> None:
         """An Event on a Node; the same key writes one, with the newest count (C12)."""
         name = f"{node}.{key}"[:253]
         body = {
@@ -165,7 +168,10 @@ class Api:
                 _content_type=_MERGE,
             )
         except Missing:
-            body = {"metadata": {"name": name}, "data": {key: text for key, text in changes.items() if text is not None}}
+            body = {
+                "metadata": {"name": name},
+                "data": {key: text for key, text in changes.items() if text is not None},
+            }
             self._read("create configmaps", self.core.create_namespaced_config_map, namespace, body)
 
     def _read(self, what: str, call: Any, *arguments: Any, **options: Any) -> Json:

@@ -29,7 +29,7 @@ class RuleDocument(Document):
 
     id: str = Field(pattern=r"^[a-z][a-z0-9-]{2,60}$")
     reason: str
-    """Python regular expression that must match the whole reason; named groups become fields and part of the signature."""
+    """Python regular expression that must match the whole reason; its named groups become fields, and the signature."""
     component: str | None = None
     """None: the type's."""
     verdict: Verdict = Verdict.AMBIGUOUS

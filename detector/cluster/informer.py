@@ -35,8 +35,6 @@ class Nodes:
         self._lock = threading.Lock()
         self._views: dict[str, NodeView] = {}
         self._changed: set[str] = set()
-        self.something = threading.Event()
-        """Set when a Node changed."""
 
     def replace(self, views: dict[str, NodeView]) -> None:
         """A whole list. What is as it was has not changed."""
@@ -44,7 +42,6 @@ class Nodes:
             self._changed |= {name for name, view in views.items() if self._views.get(name) != view}
             self._changed |= self._views.keys() - views.keys()
             self._views = views
-        self.something.set()
 
     def put(self, view: NodeView) -> None:
         """One of them is like this now."""
@@ -53,25 +50,25 @@ class Nodes:
                 return
             self._views[view.name] = view
             self._changed.add(view.name)
-        self.something.set()
 
     def remove(self, name: str) -> None:
         """One of them is gone."""
         with self._lock:
             self._views.pop(name, None)
             self._changed.add(name)
-        self.something.set()
 
     def take_changed(self) -> set[str]:
         """Which changed since the last call."""
         with self._lock:
             taken, self._changed = self._changed, set()
-            self.something.clear()
             return taken
 
     def get(self, name: str) -> NodeView | None:
         """One of them, or None."""
         return self._views.get(name)
+
+    def __len__(self) -> int:
+        return len(self._views)
 
     def all(self) -> list[NodeView]:
         """All of them, as of now."""
@@ -163,7 +160,8 @@ class Informer:
             Trouble: the connection broke.
         """
         # "object": plain JSON, with the version of every event kept by the Watch.
-        self._watch = Watch(return_type="object")
+        watch: Any = Watch  # the stubs are older than the package
+        self._watch = watch(return_type="object")
         try:
             with translated("watch nodes"):
                 events = self._watch.stream(

@@ -4,11 +4,13 @@ Looked at now and then rather than watched: half an hour of silence is what matt
 renews fifty Leases a second.
 """
 
+from typing import Final
+
 from contract.names import DETECTOR_LEASE_PREFIX
 from detector.cluster.api import Api
 from detector.cluster.view import seconds
 
-_SILENT_AFTER: int = 3
+_SILENT_AFTER: Final = 3
 """Durations of its Lease."""
 
 

@@ -83,6 +83,6 @@ def _decoded(text: str) -> tuple[Subject, Track] | None:
         entry = json.loads(text)
         subject = Subject(**{name: str(entry[name]) for name in Subject._fields})
         track = Track(**{name: entry[name] for name in Track._fields})
-        return subject, track._replace(seq=int(track.seq), count=int(track.count), sent_count=int(track.sent_count))
+        return subject, track._replace(seq=int(track.seq), times=int(track.times), sent_times=int(track.sent_times))
     except (ValueError, TypeError, KeyError):
         return None

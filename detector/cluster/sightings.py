@@ -208,8 +208,8 @@ def of_silence(view: NodeView, renewed: float | None) -> list[Sighting]:
             reason="DetectorSilent",
             signature=SILENT.id,
             fields={},
-            message=f"The node's detector has not renewed its Lease since {moment(renewed):%Y-%m-%d %H:%M:%S} UTC: nobody "
-            "reads this node's kernel log. Look at its pod there.",
+            message=f"The node's detector has not renewed its Lease since {moment(renewed):%Y-%m-%d %H:%M:%S} UTC: "
+            "nobody reads this node's kernel log. Look at its pod there.",
         )
     ]
 

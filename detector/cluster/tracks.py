@@ -27,25 +27,25 @@ class Track(NamedTuple):
     seq: int
     last_seq: int
     transition: str
-    count: int
+    times: int
     first_seen: float
     last_seen: float
-    sent_count: int = 0
+    sent_times: int = 0
     sent_at: float = 0.0
     ended_at: float | None = None
 
     @property
     def is_due(self) -> bool:
         """There is something to tell."""
-        return self.sent_count < self.count
+        return self.sent_times < self.times
 
     def due(self, now: float) -> bool:
         """And it may be told now."""
-        return self.is_due and (self.sent_count == 0 or now - self.sent_at >= UPDATE_S)
+        return self.is_due and (self.sent_times == 0 or now - self.sent_at >= UPDATE_S)
 
     def sent(self, now: float) -> "Track":
         """It was told as it is."""
-        return self._replace(sent_count=self.count, sent_at=now)
+        return self._replace(sent_times=self.times, sent_at=now)
 
     def ended(self, now: float) -> "Track":
         """It is over; its first report stays the one to be counted up, should it come again soon."""
@@ -77,7 +77,7 @@ def follow(known: Track | None, uid: str, sighting: Sighting, now: float) -> Tra
     return known._replace(
         last_seq=max(known.last_seq, sequence(uid, sighting.subject, at)),
         transition=sighting.transition,
-        count=known.count + 1,
+        times=known.times + 1,
         last_seen=max(known.last_seen, at),
         ended_at=None,
     )
@@ -110,6 +110,6 @@ def report_of(view: NodeView, sighting: Sighting, track: Track, cluster: str, ve
         kernel_time_us=0,
         first_seen=moment(track.first_seen),
         last_seen=moment(track.last_seen),
-        count=track.count,
+        count=track.times,
         detector_version=version,
     )
