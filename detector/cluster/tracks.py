@@ -34,14 +34,9 @@ class Track(NamedTuple):
     sent_at: float = 0.0
     ended_at: float | None = None
 
-    @property
-    def is_due(self) -> bool:
-        """There is something to tell."""
-        return self.sent_times < self.times
-
     def due(self, now: float) -> bool:
-        """And it may be told now."""
-        return self.is_due and (self.sent_times == 0 or now - self.sent_at >= UPDATE_S)
+        """There is something to tell, and it may be told now."""
+        return self.sent_times < self.times and (self.sent_times == 0 or now - self.sent_at >= UPDATE_S)
 
     def sent(self, now: float) -> "Track":
         """It was told as it is."""
@@ -68,11 +63,8 @@ def follow(known: Track | None, uid: str, sighting: Sighting, now: float) -> Tra
     if known is None or known.is_over(now):
         seq = sequence(uid, sighting.subject, at)
         return Track(seq, seq, sighting.transition, 1, first_seen=at, last_seen=at)
-    again = known.ended_at is not None or sighting.transition != known.transition
-    if not again:
-        return known
-    # A taint without a time, and what was over while nobody watched, are told apart by having been away alone.
-    if known.ended_at is not None and sighting.transition and sighting.transition == known.transition:
+    # What its source gives no time for is told apart by having been away alone.
+    if sighting.transition == known.transition and (sighting.transition or known.ended_at is None):
         return known._replace(ended_at=None)
     return known._replace(
         last_seq=max(known.last_seq, sequence(uid, sighting.subject, at)),
