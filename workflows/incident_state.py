@@ -95,7 +95,7 @@ class Incident:
         self._seen.add(report.key)
         if known and known.source == KERNEL_LOG and report.source != KERNEL_LOG:
             # The same fault at second hand: what the node's own detector says of it stays.
-            return True
+            return
         if known or len(self._findings) < FINDINGS_MAX:
             # The first sight of a fault is what its evidence dates from, whoever repeats it later.
             first = min(known.first_seen, report.first_seen) if known else report.first_seen
