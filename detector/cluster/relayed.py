@@ -6,28 +6,22 @@ about another machine is refused here already. The proof of origin is the detect
 
 from functools import lru_cache
 
-from pydantic import TypeAdapter, ValidationError
-
 from contract.fault import FaultReport
 from contract.names import KERNEL_LOG
+from detector.carried import carried_reports
 from detector.cluster.tracks import Track
 from detector.cluster.view import NodeView
-
-_REPORTS = TypeAdapter(list[FaultReport])
 
 
 def reports_in(view: NodeView, cluster: str) -> tuple[list[FaultReport], list[str]]:
     """The reports to hand on, and why others are not. Pure."""
     if not view.findings:
         return [], []
-    try:
-        found = _parsed(view.findings)
-    except ValidationError as error:
-        return [], [
-            f"The reports in the annotation of Node {view.name} cannot be read ({error.error_count()} fields): is its "
-            "detector of another version? They are left out."
-        ]
-    taken, refused = [], []
+    found = _parsed(view.findings)
+    taken: list[FaultReport] = []
+    refused: list[str] = []
+    if not found:
+        refused.append(f"The annotation of Node {view.name} holds no readable report: is its detector of our version?")
     for report in found:
         if why := _why_not(report, view, cluster):
             refused.append(f"A report in the annotation of Node {view.name} is left out: {why}")
@@ -60,6 +54,6 @@ def _why_not(report: FaultReport, view: NodeView, cluster: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _parsed(text: str) -> list[FaultReport]:
-    """Looked at every second while it is there, and the same most of the time."""
-    return _REPORTS.validate_json(text)
+def _parsed(text: str) -> tuple[FaultReport, ...]:
+    """Looked at again and again while it is there, and the same most of the time."""
+    return tuple(carried_reports(text))
