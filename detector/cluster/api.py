@@ -43,8 +43,13 @@ class Gone(Trouble):
 class Api:
     """One API server. Safe to use from several threads."""
 
-    def __init__(self) -> None:
-        """Connect as the pod's service account, or as KUBECONFIG says.
+    def __init__(self, api: Any) -> None:
+        self.core: Any = client.CoreV1Api(api)
+        self._leases: Any = client.CoordinationV1Api(api)
+
+    @classmethod
+    def connect(cls) -> "Api":
+        """As the pod's service account, or as KUBECONFIG says.
 
         Raises:
             Trouble: there is no cluster configured.
@@ -59,8 +64,7 @@ class Api:
                 f"No Kubernetes cluster is configured ({error}): run in a pod with a service account, or set "
                 "KUBECONFIG."
             ) from error
-        self.core: Any = client.CoreV1Api()
-        self._leases: Any = client.CoordinationV1Api()
+        return cls(client.ApiClient())
 
     def pages(self, of: str, *where: str) -> Iterator[Json]:
         """A list in pages: ``nodes``, or ``leases`` of a namespace. All pages are of one version."""

@@ -43,7 +43,7 @@ class Replica:
         """
         self._settings = settings
         self._rules = load_rules(settings.cluster_rules_dir)
-        self._api = Api()
+        self._api = Api.connect()
         self._stop = threading.Event()
         self._election = Election(self._api, settings.namespace, settings.identity, say)
         self._watching: Watching | None = None
