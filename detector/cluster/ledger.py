@@ -49,14 +49,14 @@ class Ledger:
         """
         found: Tracks = {}
         for text in self._api.config_map(self._namespace, WATCH_CLUSTER).values():
-            entry = _decoded(text)
+            entry = decoded(text)
             if entry:
                 found[entry[0]] = entry[1]
         return found
 
     def note(self, subject: Subject, track: Track | None) -> None:
         """Remember it, or forget it; ``flush`` writes."""
-        self._waiting[subject.key] = _encoded(subject, track) if track else None
+        self._waiting[subject.key] = encoded(subject, track) if track else None
 
     @property
     def waits(self) -> bool:
@@ -74,11 +74,13 @@ class Ledger:
             self._waiting = {}
 
 
-def _encoded(subject: Subject, track: Track) -> str:
+def encoded(subject: Subject, track: Track) -> str:
+    """One entry as text."""
     return json.dumps({**subject._asdict(), **track._asdict()}, separators=(",", ":"))
 
 
-def _decoded(text: str) -> tuple[Subject, Track] | None:
+def decoded(text: str) -> tuple[Subject, Track] | None:
+    """One entry from its text; None for what this version did not write."""
     try:
         entry = json.loads(text)
         subject = Subject(**{name: str(entry[name]) for name in Subject._fields})

@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+import psutil
 import yaml
 from kubernetes import config
 
 from contract.names import WATCH_CLUSTER
+from deploy.local.build import locate
+from deploy.local.kubernetes import _apiserver
+from deploy.local.process import answers, running
 from detector.cluster.api import Api
 from detector.cluster.documents import load_rules
 from detector.cluster.informer import Informer
@@ -124,33 +128,55 @@ async def test_slow_server(cluster: Cluster, node_group: MakeNodeGroup) -> None:
     assert len(await cluster.reports(node)) == 1
 
 
+@contextmanager
+def another_api_server(cluster: Cluster) -> Iterator[str]:
+    """A second server on the same etcd. It has just started, so it knows no version from before."""
+    etcd = psutil.Process(cluster.stack.kubernetes.pids[0]).cmdline()
+    (clients,) = [word.rpartition(":")[2] for word in etcd if word.startswith("--listen-client-urls=")]
+    folder = cluster.stack.state_dir / "kubernetes"
+    certificates = folder / "certificates"
+    token = (folder / "tokens.csv").read_text().partition(",")[0]
+    with running(
+        "another-apiserver",
+        _apiserver(locate(), folder, certificates, folder / "service-account.key", int(clients)),
+        ports=1,
+        ready=lambda ports: answers(
+            f"https://127.0.0.1:{ports[0]}/readyz", token=token, ca=certificates / "apiserver.crt"
+        ),
+        state_dir=cluster.folder,
+        remedy="",
+        grace=0,
+    ) as process:
+        yield f"127.0.0.1:{process.ports[0]}"
+
+
 def test_410_gone_is_a_new_list_in_which_nothing_changed(cluster: Cluster, node_group: MakeNodeGroup) -> None:
-    """The real API server says so to a version from before its memory."""
+    """The API server goes, and another takes its place, which says that the version is too old."""
     one, two = node_group(2).nodes
     rules = load_rules(Path(cluster.environment["NODEMEND_CLUSTER_RULES_DIR"]))
     cluster.condition(one, "ToasterReady", "False", "BurnsHot")
-    with connected(cluster.environment["KUBECONFIG"]) as api:
-        before = Informer(Api(api), Lens(rules), lambda _: None)
-        before.start()
-        assert before.synced.wait(30)
-        before.stop()
-        assert {one, two} <= before.nodes.take_changed()
-        cluster.condition(two, "ToasterReady", "False", "BurnsHot")
-        # As after a long cut: what was kept, and a version that is long gone.
-        after = Informer(Api(api), Lens(rules), lambda _: None)
-        after.nodes, after._version = before.nodes, "1"
-        after.start()
+    said: list[str] = []
+    with Proxy(api_server(cluster)) as proxy, connected(through(cluster, proxy)["KUBECONFIG"]) as api:
+        informer = Informer(Api(api), Lens(rules), said.append)
+        informer.start()
         try:
-            wait_until(lambda: after.lists == 1)
-            assert after.reconnects
-            changed = after.nodes.take_changed()
-            assert two in changed
-            assert one not in changed
-            # And it watches again.
-            cluster.condition(one, "ToasterReady", "True", "Cool")
-            wait_until(lambda: one in after.nodes.take_changed())
+            assert informer.synced.wait(30)
+            assert {one, two} <= informer.nodes.take_changed()
+            proxy.cut()
+            wait_until(lambda: informer.reconnects)
+            cluster.condition(two, "ToasterReady", "False", "BurnsHot")
+            with another_api_server(cluster) as address:
+                proxy.lead_to(address)
+                proxy.mend()
+                wait_until(lambda: informer.lists == 2, str(said))
+                changed = informer.nodes.take_changed()
+                assert two in changed
+                assert one not in changed
+                # And it watches again.
+                cluster.condition(one, "ToasterReady", "True", "Cool")
+                wait_until(lambda: one in informer.nodes.take_changed())
         finally:
-            after.stop()
+            informer.stop()
 
 
 async def test_another_replica_waits_and_takes_over(cluster: Cluster, node_group: MakeNodeGroup) -> None:
