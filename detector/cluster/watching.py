@@ -76,6 +76,7 @@ class Watching:
         self._temporal = TemporalSide()
         self._loop = asyncio.new_event_loop()
         self._heartbeats = Heartbeats()
+        self._ec2: Any = None
         self._words: ec2.Words = {}
         self._pollings: list[Polling] = []
         self._pauses: dict[Subject, Pause] = {}
@@ -118,10 +119,8 @@ class Watching:
         self._heartbeats.look(self._api, self._settings.namespace, time.time())
 
     def _ask_ec2(self, polling: Polling) -> None:
-        self._words = ec2.ask(self._ec2(), polling.pause)
-
-    def _ec2(self) -> Any:
-        return ec2.client()
+        self._ec2 = self._ec2 or ec2.client()
+        self._words = ec2.ask(self._ec2, polling.pause)
 
     def round(self, active: Callable[[], bool]) -> None:
         """Look once, and send what is due while this replica is ``active``."""
