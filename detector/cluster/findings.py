@@ -4,7 +4,8 @@ It is level triggered: each look says how a node is, and what is due follows fro
 is lost by a look that was missed, and nothing waits in a queue while Temporal is away.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from contract.fault import FaultReport
@@ -21,9 +22,10 @@ class Due(NamedTuple):
 
     subject: Subject
     track: Track
-    report: FaultReport
     source: ClusterSource | None
     """None: the node's own detector made it, and has proved it."""
+    make: Callable[[], FaultReport]
+    """Made when it is sent: while an outage holds thousands back, they are due at every look."""
 
 
 class Look(NamedTuple):
@@ -67,8 +69,8 @@ class Findings:
             known = tracks.get(subject)
             tracks[subject] = track = follow(known, view.uid, sighting, now)
             if track.due(now):
-                report = report_of(view, sighting, track, self._cluster, self._version)
-                look.due.append(Due(subject, track, report, sighting.source))
+                make = partial(report_of, view, sighting, track, self._cluster, self._version)
+                look.due.append(Due(subject, track, sighting.source, make))
             elif known and track != known and track.sent_times:
                 look.noted[subject] = track
         for report in relayed:
@@ -76,7 +78,7 @@ class Findings:
             present.add(subject)
             tracks[subject] = track = track_of(tracks.get(subject), report)
             if track.due(now):
-                look.due.append(Due(subject, track, report, None))
+                look.due.append(Due(subject, track, None, partial(_as_it_is, report)))
         for subject in since.keys() - present:
             del since[subject]
         self._end(view, tracks, present, look, now)
@@ -88,14 +90,15 @@ class Findings:
             track = tracks[subject]
             if subject.uid != view.uid or track.sent_times == 0 or track.is_over(now):
                 del tracks[subject]
-                look.noted[subject] = None
+                if track.sent_times:
+                    look.noted[subject] = None
             elif track.ended_at is None:
                 tracks[subject] = look.noted[subject] = track.ended(now)
 
     def gone(self, node: str) -> dict[Subject, Track | None]:
         """A Node is no more, and with it all that was said of it."""
         self._since.pop(node, None)
-        return dict.fromkeys(self._tracks.pop(node, {}))
+        return {subject: None for subject, track in self._tracks.pop(node, {}).items() if track.sent_times}
 
     def sent(self, due: Due, now: float) -> Track:
         """A report is with Temporal."""
@@ -117,3 +120,7 @@ class Findings:
             del self._tracks[node]
         if not self._since[node]:
             del self._since[node]
+
+
+def _as_it_is(report: FaultReport) -> FaultReport:
+    return report

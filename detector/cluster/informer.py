@@ -126,7 +126,8 @@ class Informer:
                 # Too much has happened since: nothing is lost, for a list says how things are.
                 self._version = None
             except Trouble as trouble:
-                if str(trouble) != told:
+                # A connection that is cut by `stop` is no news.
+                if str(trouble) != told and not self._stop.is_set():
                     told = str(trouble)
                     self._say(told)
             if self._stop.is_set():

@@ -78,8 +78,10 @@ class Replica:
         self._watching = watching
         try:
             while self._election.is_active and not self._stop.is_set():
+                began = time.monotonic()
                 watching.round(lambda: self._election.is_active)
-                self._stop.wait(TICK_S)
+                # A round over thousands of nodes in trouble may take as long as the pause: no core is kept busy.
+                self._stop.wait(max(TICK_S, 3 * (time.monotonic() - began)))
         finally:
             self._watching = None
             watching.stop()

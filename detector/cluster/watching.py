@@ -220,7 +220,7 @@ class Watching:
                 self._telling.over("delivery", "Reports are sent again.")
 
     def _deliver(self, due: Due) -> None:
-        report, subject = due.report, due.subject
+        report, subject = due.make(), due.subject
         if due.source is not None:
             self._api.prove(subject.node, subject.uid, digest(report))
         self._loop.run_until_complete(self._temporal.deliver(report))

@@ -171,7 +171,7 @@ def test_c5_stale_condition_is_neither_begun_nor_ended() -> None:
 def test_report_says_what_it_rests_on() -> None:
     view, sighting = deadlock()
     (due,) = look(Findings("test", "1.2", {}), view, sighting, now=NOW).due
-    report = due.report
+    report = due.make()
     assert (report.node, report.instance_id, report.boot_id) == ("node-1", INSTANCE, "boot-1")
     assert (report.source, report.facility, report.drill) == (ClusterSource.CONDITION, 3, False)
     assert report.seq == sequence("uid-1", sighting.subject, NOW - 300)
@@ -205,7 +205,7 @@ def test_nothing_is_sent_twice_and_the_newest_is_never_lost(steps: list[tuple[fl
                 ledger.pop(subject, None)
         for due in result.due:
             assert due.subject not in ledger or now - ledger[due.subject].sent_at >= UPDATE_S
-            told.append((due.report.key, due.report.count))
+            told.append((due.make().key, due.make().count))
             ledger[due.subject] = findings.sent(due, now)
         if restarts:
             findings = Findings("test", "1", dict(ledger))
@@ -233,7 +233,7 @@ def test_new_machine_of_the_same_name_is_another() -> None:
     findings.sent(due, NOW)
     other = view._replace(uid="uid-2", instance_id="i-00000000000000001")
     result = look(findings, other, sighting, now=NOW + 1)
-    assert [one.report.instance_id for one in result.due] == ["i-00000000000000001"]
+    assert [one.make().instance_id for one in result.due] == ["i-00000000000000001"]
     assert result.noted[due.subject] is None
 
 
