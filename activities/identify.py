@@ -17,6 +17,7 @@ from contract.identity import NodeIdentity
 from contract.names import (
     HANDLED_ANNOTATION,
     INSTANCE_TYPE_LABEL,
+    KERNEL_LOG,
     NODEGROUP_LABEL,
     ZONE_LABEL,
     ActivityName,
@@ -180,7 +181,9 @@ def _stale(report: FaultReport, identity: NodeIdentity, handled: str) -> str:
     if report.evidence_end is EvidenceEnd.BOOT and identity.boot_id and report.boot_id != identity.boot_id:
         return f"Node {identity.node} was rebooted since, which ends evidence of rule {report.rule}: nothing was done."
     boot, _, seq = handled.rpartition("/")
-    if boot == report.boot_id and seq.isdigit() and report.newest_seq <= int(seq):
+    # Only kernel records have such numbers; what watch-cluster sent, its own ledger remembers.
+    numbered = report.source == KERNEL_LOG and boot == report.boot_id and seq.isdigit()
+    if numbered and report.newest_seq <= int(seq):
         return (
             f"This finding (record {report.newest_seq}) was dealt with before, and the node given back: only new "
             "findings start something."

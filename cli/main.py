@@ -84,6 +84,14 @@ def detect() -> None:
     _end(detector_main())
 
 
+@app.command(name="watch-cluster", epilog=EXIT_CODES)
+def watch_cluster() -> None:
+    """Watch the cluster's Nodes for what no node says of itself. Settings: NODEMEND_*, POD_* and TEMPORAL_*."""
+    from detector.cluster.main import main as watch_main
+
+    _end(watch_main())
+
+
 @app.command(epilog=EXIT_CODES)
 def status(
     everything: Annotated[bool, typer.Option("--all", help="Closed incidents too.")] = False,

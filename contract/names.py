@@ -205,6 +205,22 @@ EVENT_SOURCE: Final = "nodemend"
 KERNEL_LOG: Final = "kmsg"
 """Source of a report that the node's own detector made."""
 
+
+class ClusterSource(StrEnum):
+    """Sources of the reports that ``watch-cluster`` makes."""
+
+    CONDITION = "node-condition"
+    TAINT = "node-taint"
+    NOT_READY = "node-not-ready"
+    EC2 = "ec2"
+    SILENCE = "detector-lease"
+
+
+DETECTOR_LEASE_PREFIX: Final = "nodemend-detector-"
+"""And the node's name: the Lease that says that the node's detector lives."""
+WATCH_CLUSTER: Final = "nodemend-watch-cluster"
+"""Its Lease (who is active) and its ConfigMap (what was sent); the component of its Events."""
+
 # --- sysexits.h: how processes end ------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from contract.fault import FaultReport, RemediationRequest
 from contract.identity import NodeIdentity
 from contract.incident import IncidentReport, OverrideRecord, StepRecord, StepStatus
-from contract.names import Outcome, Phase, Step
+from contract.names import KERNEL_LOG, Outcome, Phase, Step
 from contract.plan import Plan
 from contract.policy import GroupPolicy, Mode
 from contract.proof import digest
@@ -93,6 +93,9 @@ class Incident:
     def _keep(self, report: FaultReport) -> None:
         known = self._findings.get(report.signature)
         self._seen.add(report.key)
+        if known and known.source == KERNEL_LOG and report.source != KERNEL_LOG:
+            # The same fault at second hand: what the node's own detector says of it stays.
+            return
         if known or len(self._findings) < FINDINGS_MAX:
             # The first sight of a fault is what its evidence dates from, whoever repeats it later.
             first = min(known.first_seen, report.first_seen) if known else report.first_seen
@@ -127,7 +130,8 @@ class Incident:
     def handled_seq(self) -> int:
         """The last kernel record of this boot that the incident took in."""
         boot = self.identity.boot_id if self.identity else ""
-        return max((finding.newest_seq for finding in self.findings if finding.boot_id == boot), default=0)
+        own = [finding for finding in self.findings if finding.source == KERNEL_LOG and finding.boot_id == boot]
+        return max((finding.newest_seq for finding in own), default=0)
 
     def report(self) -> IncidentReport:
         """The report as of now."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deploy.local.fleet import FleetKnobs
 from deploy.local.stack import Stack, running_stack
-from tests.benchmarks import demo, detector, drain, history, latency
+from tests.benchmarks import demo, detector, drain, history, latency, watch_cluster
 from tests.benchmarks.figures import Figure, write
 
 Measure = Callable[[Stack, Path], Iterator[Figure]]
@@ -42,11 +42,22 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
             "worker_rss_mib",
         ),
     ),
+    "watch-cluster": (
+        watch_cluster.measure,
+        (
+            "watch_cluster_sync_s",
+            "watch_cluster_idle_cpu_percent",
+            "watch_cluster_heartbeats_cpu_percent",
+            "condition_to_workflow_p50_s",
+            "condition_to_workflow_p99_s",
+            "watch_cluster_rss_mib",
+        ),
+    ),
 }
 
 
-WITHOUT_STACK = ("demo", "detector")
-"""The demo brings its own, and beside a stack the detector would not be measured alone."""
+WITHOUT_STACK = ("demo", "detector", "watch-cluster")
+"""The first brings its own, the last a control plane alone; beside a stack the detector would not be measured alone."""
 
 
 def main(arguments: list[str]) -> int:

@@ -55,6 +55,12 @@ class Proxy:
         with self._lock:
             self._cut = False
 
+    def lead_to(self, target: str) -> None:
+        """Forward new connections to another server, as a load balancer does when one is gone."""
+        host, _, port = target.rpartition(":")
+        with self._lock:
+            self._target = (host, int(port))
+
     def _accept(self) -> None:
         while True:
             try:
