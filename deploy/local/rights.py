@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import yaml
 from kubernetes import client, utils
-from kubernetes.client import ApiException
 
 from deploy.components import ADMISSION, NAMESPACE, Component
 from deploy.local.kubernetes import Kubernetes, write_private
+from deploy.local.waiting import wait_for
 
+_DETECTED_LABEL: Final = "nodemend.local/detector"
 _TOKEN_S: Final = 24 * 3600
 """Longer than a demo or a run of the tests."""
 
@@ -33,6 +34,8 @@ def install(kubernetes: Kubernetes, rbac: Path) -> None:
         for path in sorted([*rbac.glob("*.yaml"), *ADMISSION.glob("*.yaml")]):
             for manifest in yaml.safe_load_all(path.read_text(encoding="utf-8")):
                 create(api, manifest)
+        apps: Any = client.AppsV1Api(api)
+        apps.create_namespaced_daemon_set(NAMESPACE, _daemon_set())
 
 
 def kubeconfig_of(kubernetes: Kubernetes, component: Component, node: str | None = None) -> Path:
@@ -45,31 +48,40 @@ def kubeconfig_of(kubernetes: Kubernetes, component: Component, node: str | None
 
 
 def token_of(kubernetes: Kubernetes, component: Component, node: str | None = None) -> str:
-    """A real token of a component's service account; with a node, one that says so and ends with the Node."""
+    """A real token of a component's service account; with a node, one that is bound to the detector's Pod there."""
     with kubernetes.connected() as api:
         core: Any = client.CoreV1Api(api)
         spec: dict[str, Any] = {"expirationSeconds": _TOKEN_S, "audiences": []}
         if node:
-            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": _pod_on(core, component, node)}
+            core.patch_node(node, {"metadata": {"labels": {_DETECTED_LABEL: "true"}}})
+            wait_for(lambda: bool(_pods_on(core, node)), f"the detector's pod on {node}")
+            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": _pods_on(core, node)[0]}
         answer = core.create_namespaced_service_account_token(component, NAMESPACE, {"spec": spec})
         return str(answer.status.token)
 
 
-def _pod_on(core: Any, component: Component, node: str) -> str:
-    name = f"{component}-{node}"
-    pod = {
-        "metadata": {"name": name, "labels": {"app": str(component)}},
+def _pods_on(core: Any, node: str) -> list[str]:
+    pods = core.list_namespaced_pod(
+        NAMESPACE, label_selector=f"app={Component.DETECTOR}", field_selector=f"spec.nodeName={node}"
+    )
+    return [pod.metadata.name for pod in pods.items]
+
+
+def _daemon_set() -> dict[str, Any]:
+    """The detector's pods: none but on nodes that are labelled for it, since what runs of it here is a process."""
+    labels = {"app": str(Component.DETECTOR)}
+    return {
+        "metadata": {"name": str(Component.DETECTOR)},
         "spec": {
-            "nodeName": node,
-            "serviceAccountName": str(component),
-            "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "main", "image": "local/never-pulled:1"}],
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "serviceAccountName": str(Component.DETECTOR),
+                    "nodeSelector": {_DETECTED_LABEL: "true"},
+                    "tolerations": [{"operator": "Exists"}],
+                    "containers": [{"name": "detector", "image": "local/never-pulled:1"}],
+                },
+            },
         },
     }
-    try:
-        core.create_namespaced_pod(NAMESPACE, pod)
-    except ApiException as error:
-        # It is there already, from an earlier token.
-        if error.status != 409:
-            raise
-    return name

@@ -15,6 +15,7 @@ import pytest
 from kubernetes import client
 
 from contract.names import incident_id
+from deploy.components import NAMESPACE, Component
 from deploy.local.stack import CLUSTER, Stack
 from detector.spool import read_delivered, read_entries
 from tests.conftest import MakeNodeGroup
@@ -33,7 +34,12 @@ class World:
         self.name = str(node["metadata"]["name"])
         self.instance_id = node["spec"]["providerID"].rpartition("/")[2]
         self.detector = Detector(
-            folder, {**stack.environment(), "NODE_NAME": self.name, "NODEMEND_INSTANCE_ID": self.instance_id}
+            folder,
+            {
+                **stack.environment_of(Component.DETECTOR, self.name),
+                "NODE_NAME": self.name,
+                "NODEMEND_INSTANCE_ID": self.instance_id,
+            },
         )
 
     @property
@@ -251,7 +257,7 @@ async def test_finding_is_delivered_though_the_disk_takes_nothing_and_once_for_a
 
 
 async def test_heartbeat_renews_a_lease_of_the_node(world: World) -> None:
-    with world.detector.running(POD_NAMESPACE="default"):
+    with world.detector.running(POD_NAMESPACE=NAMESPACE):
         wait_until(lambda: _lease(world), "there is a Lease")
     lease = _lease(world)
     assert lease["spec"]["holderIdentity"] == world.name
@@ -261,7 +267,7 @@ async def test_heartbeat_renews_a_lease_of_the_node(world: World) -> None:
 def _lease(world: World) -> dict[str, Any]:
     with world.stack.kubernetes.connected() as api:
         coordination: Any = client.CoordinationV1Api(api)
-        answer = coordination.list_namespaced_lease("default", _preload_content=False)
+        answer = coordination.list_namespaced_lease(NAMESPACE, _preload_content=False)
         found = {lease["metadata"]["name"]: lease for lease in json.loads(answer.data)["items"]}
         lease: dict[str, Any] = found.get(f"nodemend-detector-{world.name}", {})
         return lease
