@@ -47,7 +47,8 @@ schema: $(STAMP) ## Write the JSON schemas of the contract to docs/schema/
 	$(BIN)/python -m contract.schema docs/schema
 
 rights: $(STAMP) ## Derive deploy/rbac from the calls that the tests make (an hour or less)
-	NODEMEND_RECORD_CALLS=build/calls $(BIN)/pytest -m stack --ignore tests/local --ignore tests/rights
+	NODEMEND_RECORD_CALLS=build/calls $(BIN)/pytest -m stack --ignore tests/local --ignore tests/rights \
+	  --ignore tests/operating/test_demo.py
 	$(BIN)/python -m deploy.rights build/calls
 
 lock: ## Resolve the dependencies again (needs uv)

@@ -1,6 +1,6 @@
-"""``python -m deploy.rights FOLDER``: derive the manifests of ``deploy/rbac`` from a recording of the tests.
+"""``python -m deploy.rights FOLDER…``: derive the manifests of ``deploy/rbac`` from recordings of the tests.
 
-The folder holds ``audit.jsonl``, the API server's audit log, and ``tests.jsonl``, which says when each test ran. The
+A folder holds ``audit.jsonl``, the API server's audit log, and ``tests.jsonl``, which says when each test ran. The
 tests write both when ``NODEMEND_RECORD_CALLS`` names the folder; ``make rights`` does all of it.
 """
 
@@ -25,12 +25,16 @@ TESTS: Final = "tests.jsonl"
 
 def main(arguments: Sequence[str]) -> int:
     """Write the record and the manifests."""
-    if len(arguments) != 1 or not (folder := Path(arguments[0])).is_dir():
+    folders = [Path(argument) for argument in arguments]
+    if not folders or not all((folder / AUDIT_LOG).is_file() for folder in folders):
         print(__doc__, file=sys.stderr)
         return ExitCode.USAGE
-    with (folder / AUDIT_LOG).open(encoding="utf-8") as lines:
-        calls = read_calls(lines)
-    found = witnesses(calls, read_tests(folder / TESTS), recorded() if RECORD.exists() else {})
+    calls, tests = [], []
+    for folder in folders:
+        with (folder / AUDIT_LOG).open(encoding="utf-8") as lines:
+            calls += read_calls(lines)
+        tests += read_tests(folder / TESTS)
+    found = witnesses(calls, tests, recorded() if RECORD.exists() else {})
     RECORD.write_text(json.dumps([{**asdict(call), "test": test} for call, test in found.items()], indent=1) + "\n")
     for component in Component:
         (RBAC / component.file_name).write_text(text(component, found), encoding="utf-8")
