@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ONLY   ?=
+PEER   ?=
 
 .PHONY: help install demo test test-fast check format bench lock schema rights clean
 
@@ -41,7 +42,7 @@ format: $(STAMP) ## Format and fix what can be fixed
 
 bench: $(STAMP) ## Measure (all, or ONLY=name); writes build/bench.json and docs/benchmarks.md
 	$(BIN)/nodemend local build
-	$(BIN)/python -m tests.benchmarks $(ONLY)
+	$(BIN)/python -m tests.benchmarks $(ONLY) $(if $(PEER),--peer '$(PEER)')
 
 schema: $(STAMP) ## Write the JSON schemas of the contract to docs/schema/
 	$(BIN)/python -m contract.schema docs/schema

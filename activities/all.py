@@ -16,6 +16,7 @@ from activities.quarantine import QuarantineActivity
 from activities.record import RecordActivity
 from activities.replace import ReplaceActivity
 from activities.verify import VerifyActivity
+from contract.fault import FaultReport, RemediationRequest
 from contract.permit import PermitAnswer, PermitRequest
 from contract.policy import Policy
 
@@ -25,14 +26,17 @@ def node_activities(
     auto_scaling: AutoScaling,
     policy: Callable[[], Policy],
     ask_permit: Callable[[PermitRequest], PermitAnswer],
+    hand_over: Callable[[RemediationRequest, tuple[FaultReport, ...]], str],
     record_dir: Path,
     cluster_name: str,
 ) -> list[Callable[..., Any]]:
     """The acts of RemediateNode, in the order of the runbook."""
     quarantine = QuarantineActivity(cluster)
     replace = ReplaceActivity(cluster, auto_scaling, policy)
+    identify = IdentifyNodeActivity(cluster, auto_scaling, policy, ask_permit, hand_over, cluster_name)
     return [
-        IdentifyNodeActivity(cluster, auto_scaling, policy, ask_permit, cluster_name).identify_node,
+        identify.identify_node,
+        identify.prove_reports,
         quarantine.quarantine_node,
         PreserveActivity(cluster, auto_scaling, record_dir).preserve_evidence,
         CheckpointActivity(cluster).request_checkpoints,

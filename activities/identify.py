@@ -10,8 +10,9 @@ from activities.auto_scaling import AutoScaling
 from activities.claim import annotations, labels
 from activities.cluster import Cluster, Json
 from activities.errors import failure
-from contract.acts import Identified, IdentifyNode, NodeFacts
-from contract.fault import EvidenceEnd, FaultReport
+from activities.proof import nearly_proven, unproven
+from contract.acts import Identified, IdentifyNode, NodeFacts, Proven, ProveReports
+from contract.fault import EvidenceEnd, FaultReport, RemediationRequest
 from contract.identity import NodeIdentity
 from contract.names import (
     HANDLED_ANNOTATION,
@@ -49,12 +50,14 @@ class IdentifyNodeActivity:
         auto_scaling: AutoScaling,
         policy: Callable[[], Policy],
         ask_permit: Callable[[PermitRequest], PermitAnswer],
+        hand_over: Callable[[RemediationRequest, tuple[FaultReport, ...]], str],
         cluster_name: str,
     ) -> None:
         self._cluster = cluster
         self._auto_scaling = auto_scaling
         self._policy = policy
         self._ask_permit = ask_permit
+        self._hand_over = hand_over
         self._cluster_name = cluster_name
 
     @activity.defn(name=ActivityName.IDENTIFY_NODE, no_thread_cancel_exception=True)
@@ -62,7 +65,8 @@ class IdentifyNodeActivity:
         """Find the machine, or say why there is none to act on.
 
         Raises:
-            ApplicationError: ``PolicyForbids`` for a cluster that this worker does not serve; otherwise as the APIs.
+            ApplicationError: ``PolicyForbids`` for a cluster that this worker does not serve; ``NotProven`` while the
+                proof of the report may still come; otherwise as the APIs.
         """
         request = argument.request
         if request.cluster != self._cluster_name:
@@ -84,6 +88,24 @@ class IdentifyNodeActivity:
         if stale := why_stale(argument.reports, identity, annotations(node).get(HANDLED_ANNOTATION, "")):
             return NodeFacts(identified=Identified.STALE, explanation=stale, policy_version=policy.version)
         rules = policy.for_node(identity.group, identity.nodegroup)
+        proven = nearly_proven(self._cluster, identity, argument.reports, rules.deadlines.proof)
+        if argument.reports and not proven:
+            return NodeFacts(
+                identified=Identified.UNPROVEN,
+                explanation=unproven(argument.reports, rules.deadlines.proof),
+                policy_version=policy.version,
+                proven=(),
+            )
+        if request.instance_id is None and identity.instance_id:
+            # Two ids for one machine would be two incidents for it.
+            known = request.model_copy(update={"instance_id": identity.instance_id})
+            other = self._hand_over(known, proven)
+            return NodeFacts(
+                identified=Identified.HANDED_OVER,
+                explanation=f"The detector did not know its machine; Node {identity.node} is {identity.instance_id}. "
+                f"Its incident is {other}, which got the findings.",
+                policy_version=policy.version,
+            )
         acts = argument.wants_permit and rules.mode_for(drill=request.drill) is Mode.ACT
         return NodeFacts(
             identified=Identified.FOUND,
@@ -93,7 +115,18 @@ class IdentifyNodeActivity:
             policy=rules,
             policy_version=policy.version,
             permit=self._ask(argument, identity) if acts else None,
+            proven=tuple(report.key for report in proven),
         )
+
+    @activity.defn(name=ActivityName.PROVE_REPORTS, no_thread_cancel_exception=True)
+    def prove_reports(self, argument: ProveReports) -> Proven:
+        """Which of the findings that joined later come from whoever may speak for the node.
+
+        Raises:
+            ApplicationError: ``NotProven`` while there is still time; otherwise as the API.
+        """
+        proven = nearly_proven(self._cluster, argument.identity, argument.reports, argument.patience)
+        return Proven(keys=tuple(report.key for report in proven))
 
     def _identity(self, cluster: str, node: Json) -> NodeIdentity:
         provider_id = node["spec"].get("providerID", "")

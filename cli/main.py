@@ -194,6 +194,14 @@ def local(context: typer.Context) -> None:
     local_app(args=context.args, prog_name="nodemend local")
 
 
+@app.command(add_help_option=False, context_settings=_PASS_ON)
+def rules(context: typer.Context) -> None:
+    """The rules of the detector: list, show, check, test a line, classify many, import from another detector."""
+    from cli.rules import app as rules_app
+
+    rules_app(args=context.args, prog_name="nodemend rules")
+
+
 def _override(name: OverrideName, words: str) -> None:
     def command(
         target: TargetArgument,

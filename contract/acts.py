@@ -58,6 +58,23 @@ class NodeFacts(Message):
     policy: GroupPolicy = GroupPolicy()
     policy_version: str = ""
     permit: PermitAnswer | None = None
+    proven: tuple[str, ...] | None = None
+    """Keys of the reports whose origin is proven; None from a worker that did not ask for proof."""
+
+
+class ProveReports(Message):
+    """Argument of ``prove_reports``: findings that joined after the machine was identified."""
+
+    identity: NodeIdentity
+    reports: tuple[FaultReport, ...]
+    patience: timedelta
+
+
+class Proven(Message):
+    """Result of ``prove_reports``."""
+
+    keys: tuple[str, ...]
+    """Of the reports whose origin is proven."""
 
 
 # --- quarantine and give back --------------------------------------------------------------------------------------

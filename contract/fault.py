@@ -73,6 +73,8 @@ class FaultReport(Message):
     message: str = Field(max_length=MESSAGE_MAX)
     context: tuple[str, ...] = ()
     """Some lines before it, bounded."""
+    context_after: tuple[str, ...] = ()
+    """Some lines after it, as far as they were there when it was delivered, bounded."""
     facility: int = Field(ge=0)
     level: int = Field(ge=0, le=7)
     kernel_time_us: int = Field(ge=0)

@@ -99,6 +99,7 @@ class ActivityName(StrEnum):
     """What touches the world. The type is what people read in *Pending Activities*, so it explains itself."""
 
     IDENTIFY_NODE = "identify_node"
+    PROVE_REPORTS = "prove_reports"
     ASK_PERMIT = "ask_permit"
     RETURN_PERMITS = "return_permits"
     DELIVER_GRANTS = "deliver_grants"

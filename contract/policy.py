@@ -26,7 +26,7 @@ class Mode(StrEnum):
 class Deadlines(Document):
     """How long each step may take before a human is asked. None of them may be zero: zero is not infinity (D40)."""
 
-    proof: timedelta = Field(default=timedelta(minutes=10), gt=timedelta(0))
+    proof: timedelta = Field(default=timedelta(minutes=10), gt=timedelta(0), le=timedelta(minutes=25))
     """For the detector to put the proof of a report on its own Node."""
     settle: timedelta = Field(default=timedelta(seconds=30), ge=timedelta(0))
     """Quiet time in which findings of the same fault gather."""

@@ -26,6 +26,8 @@ _LOOK_S: Final = 0.5
 """How often a side that is done looks for new entries while the other is not."""
 _HEAD_START_S: Final = 1.5
 """For Temporal: loading the Kubernetes client at the same time would delay the report."""
+BY_NODE: Final = "node"
+"""``NODEMEND_DELIVERY``: the Node carries the findings, and ``watch-cluster`` reports them."""
 
 
 class Ledger:
@@ -139,16 +141,19 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     sides = Sides(folder, stop)
-    waiting = any(entry["kind"] == "finding" for entry in read_entries(folder)[0])
+    by_node = os.environ.get("NODEMEND_DELIVERY") == BY_NODE
+    waiting = not by_node and any(entry["kind"] == "finding" for entry in read_entries(folder)[0])
     if not waiting:
         sides.temporal_settled.set()
 
     def make_temporal() -> "tuple[Callable[[Entry], None], Callable[[], None]]":
+        if by_node:
+            return lambda _entry: None, sides.temporal_settled.set
         return _temporal(folder, cluster, node, sides.temporal_settled)
 
     def make_node() -> "tuple[Callable[[Entry], None], Callable[[], None]]":
         sides.temporal_settled.wait(_HEAD_START_S)
-        return _node(folder, node)
+        return _node(folder, cluster, node, whole_reports=by_node)
 
     sides.start(("temporal", make_temporal), ("node", make_node))
     return 70 if sides.failed else 0
@@ -165,7 +170,7 @@ def _temporal(
             return
         try:
             if not made:
-                from detector.reports import Reporter
+                from detector.reporter import Reporter
 
                 made.append(Reporter(folder, cluster, node).deliver)
             made[0](entry)
@@ -175,10 +180,12 @@ def _temporal(
     return deliver, settled.set
 
 
-def _node(folder: str, node: str) -> "tuple[Callable[[Entry], None], Callable[[], None]]":
+def _node(
+    folder: str, cluster: str, node: str, *, whole_reports: bool
+) -> "tuple[Callable[[Entry], None], Callable[[], None]]":
     from detector.node_side import NodeSide
 
-    side = NodeSide(folder, node)
+    side = NodeSide(folder, cluster, node, whole_reports=whole_reports)
     beat_at = -_HEARTBEAT_S
 
     def heartbeat() -> None:

@@ -110,7 +110,9 @@ def _why_unsafe(nodes: Iterable[Node], *, repeated: bool) -> str:
 
 
 def sample(pattern: str) -> str:
-    """The shortest plain line that a pattern matches, as a start for a real one.
+    """A short plain line that a pattern matches, as a start for a real one.
+
+    What may be empty is there once where it can: two blanks side by side would be one when a rule looks at them.
 
     Raises:
         ValueError: none was found.
@@ -133,7 +135,8 @@ def _sample_of(operation: Any, argument: Any) -> str:
     if operation is sre.BRANCH:
         return _sample(argument[1][0])
     if operation in (sre.MAX_REPEAT, sre.MIN_REPEAT):
-        return _sample(argument[2]) * int(argument[0])
+        least, most = int(argument[0]), int(argument[1])
+        return _sample(argument[2]) * max(least, min(1, most))
     if operation is sre.IN:
         return _letter_of(*argument[0])
     if operation in (sre.ANY, sre.NOT_LITERAL):

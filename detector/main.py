@@ -53,7 +53,12 @@ def _become_watch(settings: DetectorSettings) -> NoReturn:
         rules = Path(tempfile.mkdtemp(prefix="nodemend-", dir=_MEMORY if _MEMORY.is_dir() else None)) / "rules.json"
         compile_catalogue(rules, settings.rules_dir)
     host, _, port = settings.detector_address.rpartition(":")
-    environment = {**os.environ, "NODEMEND_CLUSTER": settings.cluster, "NODE_NAME": settings.node}
+    environment = {
+        **os.environ,
+        "NODEMEND_CLUSTER": settings.cluster,
+        "NODE_NAME": settings.node,
+        "NODEMEND_DELIVERY": settings.delivery,
+    }
     command = [sys.executable, "-m", "detector.watch", str(settings.kmsg), str(settings.spool_dir), str(rules)]
     arguments = [host, port, str(settings.self_test_s)]
     os.execve(sys.executable, [*command, *arguments], environment)  # noqa: S606 - becoming watch is the point

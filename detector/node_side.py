@@ -15,12 +15,16 @@ from typing import Any, Final
 from kubernetes import client, config
 from kubernetes.client import ApiException
 from kubernetes.config import ConfigException
+from pydantic import ValidationError
 from urllib3.exceptions import HTTPError
 
-from contract.names import EVENT_SOURCE
+from contract.names import EVENT_SOURCE, FINDING_DIGESTS_ANNOTATION, FINDINGS_ANNOTATION
+from contract.proof import digest, with_digest
+from detector.carried import with_report
 from detector.conditions import LOG_HEALTH
 from detector.evidence import device_count, neuron_counters
 from detector.instance import is_instance_id, known_instance_id
+from detector.reports import to_report
 from detector.spool import STATE, Entry, read_json
 from detector.trouble import Hopeless, Trouble
 
@@ -40,8 +44,11 @@ _ALWAYS: Final = {
 class NodeSide:
     """The API server, as far as one detector may use it."""
 
-    def __init__(self, folder: str, node: str) -> None:
+    def __init__(self, folder: str, cluster: str, node: str, *, whole_reports: bool = False) -> None:
+        """``whole_reports``: the Node carries the findings themselves, for a watcher to report."""
         self._folder = folder
+        self._cluster = cluster
+        self._whole_reports = whole_reports
         self._name = node
         self._core: Any = None
         self._absent_since: float | None = None
@@ -56,14 +63,14 @@ class NodeSide:
         return instance_of(node) if node else None
 
     def deliver(self, entry: Entry) -> None:
-        """Write the Event of an entry, and bring the conditions up to date.
+        """Bring conditions and the proof of the finding up to date, and write the entry's Event.
 
         Raises:
             Trouble: the API server cannot be reached or refuses.
             Hopeless: there is no Node of this machine to write to.
         """
         node = self._own_node()
-        self._bring_up_to_date(node)
+        self._bring_up_to_date(node, self._proof_of(entry, node))
         self._write_event(node, entry)
 
     def heartbeat(self) -> None:
@@ -76,7 +83,7 @@ class NodeSide:
             node = self._own_node(patience_s=0.0)
         except Hopeless as hopeless:
             raise Trouble(str(hopeless)) from hopeless
-        self._bring_up_to_date(node)
+        self._bring_up_to_date(node, {})
         if namespace := os.environ.get("POD_NAMESPACE"):
             self._renew_lease(node, namespace)
 
@@ -96,7 +103,23 @@ class NodeSide:
             raise Trouble(f"{why} It is tried again.")
         raise Hopeless(f"{why} Temporal has it, and decides.")
 
-    def _bring_up_to_date(self, node: dict[str, Any]) -> None:
+    def _proof_of(self, entry: Entry, node: dict[str, Any]) -> dict[str, str]:
+        """The annotations that say that this finding is this node's own (``contract.proof``)."""
+        if entry["kind"] != "finding":
+            return {}
+        try:
+            report = to_report(entry, self._cluster, self._name, known_instance_id(self._folder) or instance_of(node))
+        except ValidationError:
+            return {}
+        carried: dict[str, str] = node["metadata"].get("annotations") or {}
+        annotations = {
+            FINDING_DIGESTS_ANNOTATION: with_digest(carried.get(FINDING_DIGESTS_ANNOTATION, ""), digest(report))
+        }
+        if self._whole_reports:
+            annotations[FINDINGS_ANNOTATION] = with_report(carried.get(FINDINGS_ANNOTATION, ""), report)
+        return annotations
+
+    def _bring_up_to_date(self, node: dict[str, Any], annotations: dict[str, str]) -> None:
         state = read_json(os.path.join(self._folder, STATE))  # noqa: PTH118 - one style with the spool
         faults: dict[str, dict[str, Any]] = dict(state.get("worst") or {})
         present = {condition["type"]: condition for condition in node.get("status", {}).get("conditions", [])}
@@ -115,7 +138,10 @@ class NodeSide:
             self._api().patch_node_status,
             self._name,
             # The UID holds the patch to this very Node (C16).
-            {"metadata": {"uid": node["metadata"]["uid"]}, "status": {"conditions": wanted}},
+            {
+                "metadata": {"uid": node["metadata"]["uid"], "annotations": annotations},
+                "status": {"conditions": wanted},
+            },
             _content_type=_STRATEGIC,
         )
 

@@ -1,21 +1,15 @@
-"""Rules from a configuration of the node problem detector: ``python -m detector.npd kernel-monitor.json > mine.yaml``.
+"""Rules from a configuration of the node problem detector, for ``nodemend rules import-npd``.
 
 Source: kubernetes/node-problem-detector, pkg/systemlogmonitor (``rules``: ``type``, ``condition``, ``reason``,
 ``pattern``; a pattern must match to the end of the message). What it does not say, a human must: each rule comes out as
 ``ambiguous`` (permanent) or ``notice`` (temporary), with a sample line to be replaced by a real one.
 """
 
-import json
 import re
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from pydantic import ValidationError
 
-from contract.names import ExitCode
 from detector.catalogue import RuleDocument
 from detector.literals import sample
 
@@ -68,25 +62,3 @@ def _convert(rule: dict[str, Any], number: int, origin: str) -> dict[str, Any]:
         why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise NpdError(f"rule {number} ({reason}): {why}. Write it by hand.") from error
     return ours
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Convert a file and print the YAML."""
-    if len(arguments) != 1 or arguments[0].startswith("-"):
-        print("Usage: python -m detector.npd kernel-monitor.json > FOLDER_OF_RULES/mine.yaml", file=sys.stderr)
-        return ExitCode.USAGE
-    path = Path(arguments[0])
-    try:
-        rules = convert(json.loads(path.read_text(encoding="utf-8")), path.name)
-    except OSError as error:
-        print(f"{path} cannot be read: {error.strerror}", file=sys.stderr)
-        return ExitCode.NO_INPUT
-    except (ValueError, NpdError) as error:
-        print(f"{path}: {error}", file=sys.stderr)
-        return ExitCode.DATA
-    print(yaml.safe_dump({"rules": rules}, sort_keys=False, width=1000), end="")
-    return ExitCode.OK
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -2,7 +2,7 @@
 
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, StringConstraints, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -28,6 +28,11 @@ class DetectorSettings(BaseSettings):
     rules_dir: Path | None = Field(default=None, description="Folder with more rules (*.yaml); they come first.")
     detector_address: str = Field(
         default="127.0.0.1:20257", description="host:port of /metrics and /healthz; port 0 picks one."
+    )
+    delivery: Literal["temporal", "node"] = Field(
+        default="temporal",
+        description="Where findings go: `temporal`, or `node` where nodes hold no Temporal credentials: the Node "
+        "carries them, and `nodemend watch-cluster` reports them.",
     )
     self_test_s: float = Field(
         default=0.0,

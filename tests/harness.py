@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from kubernetes import client as kubernetes
+from kubernetes.client import ApiException
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
@@ -23,6 +25,7 @@ from temporalio.service import RPCError
 from contract.fault import FaultReport, RemediationRequest
 from contract.incident import IncidentReport
 from contract.names import INCIDENT_QUERY, REMEDIATE_NODE, REPORT_FAULT, TASK_QUEUE, incident_id
+from contract.proof import annotation_of, digest, with_digest
 from deploy.components import Component
 from deploy.local.scene import nodes
 from deploy.local.stack import CLUSTER, Stack
@@ -131,7 +134,7 @@ def instance_of(stack: Stack, node: str) -> str:
 
 
 def report_about(stack: Stack, node: str, **changes: Any) -> FaultReport:
-    """The demo's fault, found now on a node of the stack."""
+    """The demo's fault, found now on a node of the stack, whose detector says so."""
     now = datetime.now(UTC)
     (found,) = [n for n in nodes(stack) if n.metadata.name == node] or [None]
     usual: dict[str, Any] = {
@@ -142,7 +145,19 @@ def report_about(stack: Stack, node: str, **changes: Any) -> FaultReport:
         "first_seen": now,
         "last_seen": now,
     }
-    return finding(**{**usual, **changes})
+    report = finding(**{**usual, **changes})
+    prove(stack, report)
+    return report
+
+
+def prove(stack: Stack, report: FaultReport) -> None:
+    """Put the proof of a report on its Node, as the node's own detector does."""
+    with stack.kubernetes.connected() as api, suppress(ApiException):
+        core: Any = kubernetes.CoreV1Api(api)
+        name = annotation_of(report.source)
+        carried = (core.read_node(report.node).metadata.annotations or {}).get(name, "")
+        patch = {"metadata": {"annotations": {name: with_digest(carried, digest(report))}}}
+        core.patch_node_status(report.node, patch)
 
 
 async def send(client: Client, report: FaultReport) -> WorkflowHandle[Any, IncidentReport]:

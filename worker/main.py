@@ -23,6 +23,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from activities.all import node_activities
 from activities.budget import BudgetActivities
+from activities.hand_over import HandOver
 from activities.permits import PermitActivities, open_desk
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, ExitCode
 from worker.clients import ACTS_AT_ONCE, auto_scaling_client, cluster_client
@@ -94,7 +95,9 @@ async def _work(settings: WorkerSettings) -> None:
             with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE, thread_name_prefix="act") as executor:
                 permits = PermitActivities(client, desk)
                 budget = BudgetActivities(client, cluster, auto_scaling, policy)
-                acts = node_activities(cluster, auto_scaling, policy, desk.ask, settings.record_dir, settings.cluster)
+                acts = node_activities(
+                    cluster, auto_scaling, policy, desk.ask, HandOver(client), settings.record_dir, settings.cluster
+                )
                 worker = make_worker(client, [*acts, permits.ask_permit, permits.return_permits], executor)
                 async with make_budget_worker(client, [budget.count_cluster, permits.deliver_grants]):
                     await _serve(worker, client, identity, health, stopping, server.address)

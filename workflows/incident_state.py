@@ -10,6 +10,7 @@ from contract.incident import IncidentReport, OverrideRecord, StepRecord, StepSt
 from contract.names import Outcome, Phase, Step
 from contract.plan import Plan
 from contract.policy import GroupPolicy, Mode
+from contract.proof import digest
 
 FINDINGS_MAX: Final = 10
 """Findings kept in full; the rest are counted."""
@@ -40,7 +41,10 @@ class Incident:
     notes: list[str] = field(default_factory=list)
     replacement_instance_id: str | None = None
     replacement_node: str | None = None
+    asks_for_proof: bool = False
+    """Findings that join from now on count only when their origin is proven."""
     _findings: dict[str, FaultReport] = field(default_factory=dict)
+    _unproven: dict[str, FaultReport] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
 
     @property
@@ -48,17 +52,51 @@ class Incident:
         """What is held in full, in the order of its arrival."""
         return tuple(self._findings.values())
 
+    @property
+    def unproven(self) -> tuple[FaultReport, ...]:
+        """What joined and does not count yet."""
+        return tuple(self._unproven.values())
+
     def join(self, report: FaultReport) -> bool:
         """Take a finding in. False when it says nothing new: the same delivery again, or an older count."""
         known = self._findings.get(report.signature)
         if report.key in self._seen and not (known and known.key == report.key and report.count > known.count):
             return False
+        if self.asks_for_proof and not (known and digest(known) == digest(report)):
+            if len(self._unproven) < FINDINGS_MAX:
+                self._unproven.setdefault(report.key, report)
+            return False
+        self._keep(report)
+        return True
+
+    def demand_proof(self, proven: frozenset[str]) -> None:
+        """From now on only what is proven counts: of what is there, the findings with these keys."""
+        self.asks_for_proof = True
+        for report in self.findings:
+            if report.key not in proven:
+                del self._findings[report.signature]
+                self._seen.discard(report.key)
+                self._unproven[report.key] = report
+
+    def settle_proof(self, asked: tuple[FaultReport, ...], proven: frozenset[str]) -> None:
+        """What was asked about counts now, or never."""
+        for report in asked:
+            self._unproven.pop(report.key, None)
+            if report.key in proven:
+                self._keep(report)
+            else:
+                self.note(
+                    f"A finding ({report.reason}) was left out: the node does not carry its digest, so nobody who may "
+                    "speak for it says so."
+                )
+
+    def _keep(self, report: FaultReport) -> None:
+        known = self._findings.get(report.signature)
         self._seen.add(report.key)
         if known or len(self._findings) < FINDINGS_MAX:
             # The first sight of a fault is what its evidence dates from, whoever repeats it later.
             first = min(known.first_seen, report.first_seen) if known else report.first_seen
             self._findings[report.signature] = report.model_copy(update={"first_seen": first})
-        return True
 
     def begin(self, step: Step, now: datetime, summary: str, status: StepStatus = StepStatus.RUNNING) -> None:
         """A step starts, or goes on with something else to say."""

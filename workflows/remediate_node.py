@@ -35,6 +35,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.override_handlers import answers_overrides
     from workflows.overrides import Answer, Controls, press
     from workflows.permits import Permits
+    from workflows.proving import prove_what_joins
     from workflows.showcase import Showcase
     from workflows.step_runner import IncidentEnded, StepRunner
     from workflows.timing import until
@@ -65,6 +66,7 @@ class RemediateNode:
         self._permits = Permits(self._incident, self._fence, self._runner)
         self._closing = Closing(self._incident, self._controls, self._runner, self._permits, self._showcase)
         self._survey: acts.GroupSurvey | None = None
+        self._proving: asyncio.Task[None] | None = None
 
     @workflow.run
     async def run(self, _request: RemediationRequest) -> IncidentReport:
@@ -148,13 +150,17 @@ class RemediateNode:
             ),
             acts.NodeFacts,
             says=f"Finding out what machine {self._incident.request.node} is.",
+            # Whoever reported first may be nobody: a finding that joins meanwhile is looked at now, not later.
+            restart_on_change=workflow.patched("identify-looks-at-what-joins"),
         )
         self._take(facts)
         self._runner.end(Step.IDENTIFY, facts.explanation)
         if facts.identified is acts.Identified.NODE_ABSENT:
             raise IncidentEnded(Outcome.NODE_GONE, facts.explanation)
-        if facts.identified is acts.Identified.STALE:
+        if facts.identified in (acts.Identified.STALE, acts.Identified.HANDED_OVER):
             raise IncidentEnded(Outcome.STALE, facts.explanation)
+        if facts.identified is acts.Identified.UNPROVEN:
+            raise IncidentEnded(Outcome.REFUSED, facts.explanation)
         plan = self._reassess()
         if plan.rung is Rung.OBSERVE or self._incident.mode is Mode.OBSERVE:
             raise IncidentEnded(Outcome.OBSERVED, sentences.observed(plan, self._incident.mode))
@@ -378,6 +384,9 @@ class RemediateNode:
             self._incident.mode = facts.policy.mode_for(drill=self._incident.request.drill)
         if facts.permit:
             self._permits.take(PermitKind.QUARANTINE, facts.permit)
+        if facts.proven is not None:
+            self._incident.demand_proof(frozenset(facts.proven))
+            self._proving = self._proving or asyncio.create_task(prove_what_joins(self._incident, self._publish))
 
     async def _prepare(self, name: ActivityName) -> None:
         """Before an act: decide again, and hold the permit that it needs (parking gives it back)."""

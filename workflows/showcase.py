@@ -86,5 +86,8 @@ class Showcase:
 
 def brief(report: IncidentReport) -> IncidentReport:
     """The report small enough for the memo: few findings, without the lines around them."""
-    findings = tuple(finding.model_copy(update={"context": ()}) for finding in report.findings[:_FINDINGS_IN_MEMO])
+    findings = tuple(
+        finding.model_copy(update={"context": (), "context_after": ()})
+        for finding in report.findings[:_FINDINGS_IN_MEMO]
+    )
     return report.model_copy(update={"findings": findings})

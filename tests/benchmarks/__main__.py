@@ -1,5 +1,10 @@
-"""``make bench``: all benchmarks, or those named (``make bench ONLY=latency``, or a figure's name)."""
+"""``make bench``: all benchmarks, or those named (``make bench ONLY=latency``, or a figure's name).
 
+``make bench ONLY=detector PEER='command'`` measures another agent beside the detector.
+"""
+
+import argparse
+import functools
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -8,13 +13,14 @@ from pathlib import Path
 
 from deploy.local.fleet import FleetKnobs
 from deploy.local.stack import Stack, running_stack
-from tests.benchmarks import demo, drain, history, latency
+from tests.benchmarks import demo, detector, drain, history, latency
 from tests.benchmarks.figures import Figure, write
 
 Measure = Callable[[Stack, Path], Iterator[Figure]]
 
 BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
     "demo": (demo.measure, ("warm_demo_s",)),  # type: ignore[dict-item]
+    "detector": (detector.measure, ("detector_rss_idle_mib",)),
     "drain": (
         drain.measure,
         (
@@ -39,8 +45,17 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
 }
 
 
-def main(wanted: list[str]) -> int:
+WITHOUT_STACK = ("demo", "detector")
+"""The demo brings its own, and beside a stack the detector would not be measured alone."""
+
+
+def main(arguments: list[str]) -> int:
     """Run them, print and write the figures. Returns 1 when a goal does not hold."""
+    parser = argparse.ArgumentParser(prog="make bench")
+    parser.add_argument("only", nargs="*", help="benchmarks or figures; all without")
+    parser.add_argument("--peer", default="", help="command of another agent that reads /dev/kmsg")
+    options = parser.parse_args(arguments)
+    wanted = options.only
     chosen = [name for name, (_, figures) in BENCHMARKS.items() if not wanted or {name, *figures} & set(wanted)]
     if not chosen:
         print(f"No benchmark is called {', '.join(wanted)}. There are: {', '.join(BENCHMARKS)}, or a figure's name.")
@@ -49,11 +64,13 @@ def main(wanted: list[str]) -> int:
     for name in chosen:
         with ExitStack() as exits:
             folder = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="nodemend-bench-")))
-            # The demo brings its own stack; beside another it would measure both.
-            stack = exits.enter_context(running_stack(folder / "stack")) if name != "demo" else None
+            stack = exits.enter_context(running_stack(folder / "stack")) if name not in WITHOUT_STACK else None
             if stack:
                 stack.fleet.knobs = FleetKnobs(boot_delay_s=0.5, device_delay_s=0.5)
-            for figure in BENCHMARKS[name][0](stack, folder):  # type: ignore[arg-type]
+            run = BENCHMARKS[name][0]
+            if name == "detector":
+                run = functools.partial(detector.measure, peer=options.peer)
+            for figure in run(stack, folder):  # type: ignore[arg-type]
                 figures.append(figure)
                 print(f"{figure.figure:28} {figure.value:10g} {figure.unit:7} goal {figure.goal}: {figure.holds}")
     write(figures)

@@ -29,6 +29,11 @@ def at_most(figure: str, value: float, unit: str, limit: float, note: str = "") 
     return Figure(figure, round(value, 3), unit, f"at most {limit:g}", value <= limit, note)
 
 
+def told(figure: str, value: float, unit: str, note: str = "") -> Figure:
+    """A figure without a goal, for comparison."""
+    return Figure(figure, round(value, 3), unit, "none", True, note)
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     """The value below which a share of them lies; the largest for few of them."""
     if share >= 0.99 and len(values) < 100:
@@ -50,15 +55,22 @@ def machine() -> dict[str, object]:
 
 
 def write(figures: Sequence[Figure]) -> None:
-    """``build/bench.json``, keeping figures that were not measured now, and ``docs/benchmarks.md``."""
-    target = ROOT / "build" / "bench.json"
-    target.parent.mkdir(exist_ok=True)
+    """``build/bench.json``, and ``docs/benchmarks.md`` from it.
+
+    Figures that were not measured now are kept as ``docs/benchmarks.json`` has them: it is under version control, so
+    that a fresh clone can measure one of them without forgetting the others.
+    """
+    kept = ROOT / "docs" / "benchmarks.json"
     known: dict[str, dict[str, object]] = {}
-    if target.exists():
-        known = {str(entry["figure"]): entry for entry in json.loads(target.read_text())}
+    if kept.exists():
+        known = {str(entry["figure"]): entry for entry in json.loads(kept.read_text())}
     facts = {"machine": machine(), "measured_at": datetime.now(UTC).isoformat(timespec="seconds")}
     known |= {figure.figure: {**asdict(figure), **facts} for figure in figures}
-    target.write_text(json.dumps(list(known.values()), indent=2) + "\n")
+    text = json.dumps(list(known.values()), indent=2) + "\n"
+    kept.write_text(text)
+    target = ROOT / "build" / "bench.json"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(text)
     (ROOT / "docs" / "benchmarks.md").write_text(_document(list(known.values())))
 
 

@@ -10,16 +10,21 @@ import signal
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
+import yaml
 from kubernetes import client
 
-from contract.names import incident_id
+from contract.names import FINDINGS_ANNOTATION, incident_id
+from contract.proof import is_proven
 from deploy.components import NAMESPACE, Component
 from deploy.local.stack import CLUSTER, Stack
+from detector.carried import carried_reports
 from detector.spool import read_delivered, read_entries
 from tests.conftest import MakeNodeGroup
 from tests.detecting.running import HBM, Detector, reports_in, wait_until
+from tests.operating.proxy import Proxy
 
 INSTANCE = "i-0123456789abcdef0"
 NO_KUBERNETES = {"KUBECONFIG": "/nonexistent"}
@@ -90,15 +95,18 @@ async def test_finding_is_one_report_one_condition_and_one_event(world: World) -
         assert world.condition("NeuronHealth")["status"] == "False"
         assert world.condition("NeuronHealth")["reason"] == "NeuronHasNoError"
         assert world.condition("KernelLogHealth")["status"] == "False"
-        world.detector.write("usb 1-1: new device", HBM.format(device=3))
+        world.detector.write("usb 1-1: new device", HBM.format(device=3), "neuron: nd3: reset")
         world.delivered(temporal=1, node=1)
     (report,) = await world.reports()
     assert (report.node, report.instance_id, report.fields["nd-id"]) == (world.name, world.instance_id, "3")
     assert report.context == ("usb 1-1: new device",)
+    assert report.context_after == ("neuron: nd3: reset",)
     assert "machine.uptime_s" in report.fields
     assert not report.drill
     faulty = world.condition("NeuronHealth")
     assert (faulty["status"], faulty["reason"]) == ("True", "NeuronHasError_HBM_UNCORRECTABLE_ERROR")
+    # The Node confirms the report, so that `identify` believes it.
+    assert is_proven(report, world.node()["metadata"]["annotations"])
     # C1: the conditions of others are as they were.
     after = {c["type"]: c for c in world.node()["status"]["conditions"]}
     assert set(before) <= set(after)
@@ -138,6 +146,41 @@ async def test_k11_line_of_user_space_starts_a_drill_of_its_own(world: World) ->
     assert report.drill
     (event,) = world.events()
     assert event["message"].startswith("Drill: ")
+
+
+async def test_node_without_temporal_credentials_carries_its_findings_itself(world: World) -> None:
+    """``NODEMEND_DELIVERY=node``: Temporal is not even tried."""
+    with world.detector.running(NODEMEND_DELIVERY="node", **NO_TEMPORAL):
+        world.detector.write(HBM.format(device=0))
+        world.delivered(temporal=1, node=1)
+        world.detector.write(HBM.format(device=1))
+        world.delivered(temporal=2, node=2)
+    carried = world.node()["metadata"]["annotations"]
+    reports = carried_reports(carried[FINDINGS_ANNOTATION])
+    assert [report.fields["nd-id"] for report in reports] == ["0", "1"]
+    assert {report.instance_id for report in reports} == {world.instance_id}
+    assert all(is_proven(report, carried) for report in reports)
+    assert "Temporal" not in world.detector.log()
+    assert await world.reports() == []
+
+
+@pytest.mark.parametrize("slow", ["temporal", "kubernetes"])
+async def test_slow_side_gets_everything_once_and_holds_the_other_up_by_nothing(world: World, slow: str) -> None:
+    stack = world.stack
+    config = yaml.safe_load(Path(stack.environment_of(Component.DETECTOR, world.name)["KUBECONFIG"]).read_text())
+    server = config["clusters"][0]["cluster"]
+    address = stack.temporal.address if slow == "temporal" else urlparse(server["server"]).netloc
+    with Proxy(address, delay_s=0.5) as slow_way:
+        server["server"] = f"https://{slow_way.address}"
+        mine = world.detector.folder / "kubeconfig"
+        mine.write_text(yaml.safe_dump(config))
+        setting = {"TEMPORAL_ADDRESS": slow_way.address} if slow == "temporal" else {"KUBECONFIG": str(mine)}
+        with world.detector.running(**setting):
+            for device in range(3):
+                world.detector.write(HBM.format(device=device))
+            world.delivered(temporal=3, node=3)
+    assert [report.fields["nd-id"] for report in await world.reports()] == ["0", "1", "2"]
+    assert len(world.events()) == 3
 
 
 async def test_temporal_away_the_node_is_told_and_temporal_gets_all_in_order_later(world: World) -> None:

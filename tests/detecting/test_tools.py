@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from detector import classify as classify_module
 from detector.catalogue import BUILT_IN, catalogue
 from detector.classify import LineError, classify
 from detector.npd import NpdError, convert
-from detector.npd import main as import_npd
 
 CORPUS = Path(__file__).parent / "kernel-lines.jsonl"
 NEURON_NPD = {
@@ -47,28 +45,15 @@ def test_wrong_line_is_named_by_its_number() -> None:
         list(classify(['{"id": 1, "text": "x"}', '{"id": 2}'], catalogue()))
 
 
-def test_classify_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert classify_module.main([str(CORPUS)]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(CORPUS.read_text().splitlines())
-    assert classify_module.main([str(tmp_path / "none")]) == 66
-    assert classify_module.main([]) == 2
-    (tmp_path / "bad").write_text("nonsense")
-    assert classify_module.main([str(tmp_path / "bad")]) == 65
-
-
-def test_imported_rules_work_and_k15_demand_no_blank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "kernel-monitor.json").write_text(json.dumps(NEURON_NPD))
-    assert import_npd([str(tmp_path / "kernel-monitor.json")]) == 0
-    (tmp_path / "rules").mkdir()
-    (tmp_path / "rules" / "mine.yaml").write_text(capsys.readouterr().out)
-    rules = catalogue([BUILT_IN, tmp_path / "rules"])
+def test_imported_rules_work_and_k15_demand_no_blank(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"rules": convert(NEURON_NPD, "kernel-monitor.json")}))
+    rules = catalogue([BUILT_IN, tmp_path])
     match = rules.match("NEURON_HW_ERR=DMA_ERROR")
     assert match
     assert (match.rule.id, match.rule.verdict) == ("npd-neuronhaserror-dma-error", "ambiguous")
     hung = rules.match("INFO: task jbd2/sda1-8:123 blocked for more than 120 seconds.")
     assert hung
     assert (hung.rule.id, hung.rule.verdict) == ("npd-taskhung", "notice")
-    assert len(yaml.safe_load((tmp_path / "rules" / "mine.yaml").read_text())["rules"]) == 3
 
 
 @pytest.mark.parametrize(

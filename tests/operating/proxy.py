@@ -7,9 +7,14 @@ from types import TracebackType
 
 
 class Proxy:
-    """Forwards connections to a server; cut, it drops those there are and refuses new ones."""
+    """Forwards connections to a server; cut, it drops those there are and refuses new ones.
 
-    def __init__(self, target: str) -> None:
+    With ``delay_s`` it is a slow server: each piece of an answer comes so much later.
+    """
+
+    def __init__(self, target: str, *, delay_s: float = 0.0) -> None:
+        self._delay_s = delay_s
+        self._over = threading.Event()
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -27,6 +32,7 @@ class Proxy:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over.set()
         # shutdown wakes the thread in accept; close alone would leave it there.
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -65,14 +71,16 @@ class Proxy:
                     client.close()
                     continue
                 self._open |= {client, server}
-            for source, sink in ((client, server), (server, client)):
-                copier = threading.Thread(target=self._copy, args=(source, sink), daemon=True)
+            for source, sink, delay_s in ((client, server, 0.0), (server, client, self._delay_s)):
+                copier = threading.Thread(target=self._copy, args=(source, sink, delay_s), daemon=True)
                 self._copiers.append(copier)
                 copier.start()
 
-    def _copy(self, source: socket.socket, sink: socket.socket) -> None:
+    def _copy(self, source: socket.socket, sink: socket.socket, delay_s: float) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
+                if delay_s:
+                    self._over.wait(delay_s)
                 sink.sendall(data)
         with suppress(OSError):
             sink.shutdown(socket.SHUT_RDWR)

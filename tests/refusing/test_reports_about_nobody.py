@@ -61,18 +61,18 @@ async def test_report_about_another_instance_touches_nothing(
 
 
 @pytest.mark.parametrize(
-    ("provider_id", "says"),
+    ("provider_id", "instance_id", "says"),
     [
-        ("kind://docker/local/worker", "names no EC2 instance"),
-        ("aws:///us-west-2a/i-0aaaaaaaaaaaaaaaa", "in no Auto Scaling group"),
+        ("kind://docker/local/worker", None, "names no EC2 instance"),
+        ("aws:///us-west-2a/i-0aaaaaaaaaaaaaaaa", "i-0aaaaaaaaaaaaaaaa", "in no Auto Scaling group"),
     ],
 )
 async def test_machine_that_no_group_replaces_is_quarantined_and_explained(
-    local_stack: Stack, node_by_hand: Any, worker_for: Works, provider_id: str, says: str
+    local_stack: Stack, node_by_hand: Any, worker_for: Works, provider_id: str, instance_id: str | None, says: str
 ) -> None:
     name = node_by_hand(provider_id)
     worker_for(None)
-    handle = await send(await connect(local_stack), report_about(local_stack, name, instance_id=None))
+    handle = await send(await connect(local_stack), report_about(local_stack, name, instance_id=instance_id))
     report = await until(handle, lambda report: report.phase is Phase.NEEDS_HUMAN)
     assert says in report.summary
     (node,) = [n for n in nodes(local_stack) if n.metadata.name == name]
@@ -101,7 +101,7 @@ async def test_finding_that_was_dealt_with_starts_nothing_again_and_a_new_one_do
     assert again.outcome is Outcome.STALE
     assert "dealt with before" in again.summary
 
-    new = await send(temporal, fault.model_copy(update={"seq": 101}))
+    new = await send(temporal, report_about(local_stack, group.nodes[0], seq=101))
     report = await until(new, lambda report: report.phase is Phase.NEEDS_HUMAN)
     assert report.outcome is None
     await new.signal("release", {"by": "test", "reason": "enough"})
@@ -119,7 +119,7 @@ async def test_same_finding_twice_and_another_beside_it_replace_one_instance(
     fault = report_about(local_stack, group.nodes[0])
     handle = await send(temporal, fault)
     await send(temporal, fault)
-    await send(temporal, fault.model_copy(update={"seq": 200, "signature": "another device"}))
+    await send(temporal, report_about(local_stack, group.nodes[0], seq=200, signature="another device"))
     report = await handle.result()
     assert report.outcome is Outcome.REPLACED
     assert report.findings_total == 2

@@ -151,6 +151,7 @@ class World:
                 policy=self.policy,
                 policy_version="v1",
                 permit=permit,
+                proven=tuple(report.key for report in argument.reports),
             )
         return self.usual(argument)
 
@@ -158,6 +159,8 @@ class World:
     def usual(argument: Any) -> Any:
         """Success, whatever was asked."""
         match argument:
+            case acts.ProveReports():
+                return acts.Proven(keys=tuple(report.key for report in argument.reports))
             case acts.QuarantineNode():
                 return acts.Quarantined(epoch=1, was_unschedulable=False, at=NOW)
             case acts.GiveBackNode():
@@ -195,6 +198,7 @@ WORLDS: dict[str, World] = {}
 
 _ARGUMENTS: dict[ActivityName, type] = {
     ActivityName.IDENTIFY_NODE: acts.IdentifyNode,
+    ActivityName.PROVE_REPORTS: acts.ProveReports,
     ActivityName.QUARANTINE_NODE: acts.QuarantineNode,
     ActivityName.GIVE_BACK_NODE: acts.GiveBackNode,
     ActivityName.PRESERVE_EVIDENCE: acts.PreserveEvidence,
