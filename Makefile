@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 ONLY   ?=
 PEER   ?=
 
-.PHONY: help install demo test test-fast check format bench lock schema clean
+.PHONY: help install demo test test-fast check format bench lock schema rights clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -46,6 +46,11 @@ bench: $(STAMP) ## Measure (all, or ONLY=name); writes build/bench.json and docs
 
 schema: $(STAMP) ## Write the JSON schemas of the contract to docs/schema/
 	$(BIN)/python -m contract.schema docs/schema
+
+rights: $(STAMP) ## Derive deploy/rbac from the calls that the tests make (an hour or less)
+	NODEMEND_RECORD_CALLS=build/calls $(BIN)/pytest -m stack --ignore tests/local --ignore tests/rights \
+	  --ignore tests/operating/test_demo.py
+	$(BIN)/python -m deploy.rights build/calls
 
 lock: ## Resolve the dependencies again (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \

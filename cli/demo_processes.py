@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kubernetes import client
 
+from deploy.components import Component
 from deploy.local.process import LOOPBACK, Process, answers, running
 from deploy.local.scene import DemoScene
 from deploy.local.stack import Stack
@@ -83,13 +84,16 @@ def running_nodemend(
         log.touch()
     own = ("NODEMEND_", "TEMPORAL_", "AWS_", "NODE_NAME", "KUBE")
     # The user's own settings must not leak in: they are about another cluster.
-    common = {key: value for key, value in os.environ.items() if not key.startswith(own)} | stack.environment()
+    common = {key: value for key, value in os.environ.items() if not key.startswith(own)}
+    # Each as its own service account, with the rights that it has in earnest.
     worker = {
+        **stack.environment_of(Component.WORKER),
         "NODEMEND_POLICY_FILE": str(policy),
         "NODEMEND_RECORD_DIR": str(records),
         "NODEMEND_METRICS_ADDRESS": "",
     }
     detector = {
+        **stack.environment_of(Component.DETECTOR, scene.node),
         "NODE_NAME": scene.node,
         "NODEMEND_INSTANCE_ID": scene.instance_id,
         "NODEMEND_KMSG": str(log),

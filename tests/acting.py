@@ -4,7 +4,7 @@ import dataclasses
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from unittest import mock
 
 import boto3
 import pytest
-from kubernetes import client
+from kubernetes import client, config
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
@@ -23,6 +23,7 @@ from activities.quarantine import QuarantineActivity
 from contract import acts
 from contract.identity import Fence, NodeIdentity, Target
 from contract.names import INSTANCE_TYPE_LABEL, NODEGROUP_LABEL, ZONE_LABEL
+from deploy.components import Component
 from deploy.local.stack import CLUSTER, Stack
 
 T = TypeVar("T")
@@ -95,9 +96,14 @@ class Acting:
 
 @contextmanager
 def acting_on(stack: Stack) -> Iterator[Acting]:
-    """Clients of the stack."""
-    with stack.kubernetes.connected() as api, mock.patch.dict(os.environ, stack.aws.environment()):
-        yield Acting(stack, Cluster(api), AutoScaling(boto3.Session()), client.CoreV1Api(api))
+    """Clients of the stack: the acts' with the rights of a worker, the test's own with an administrator's."""
+    kubeconfig = stack.environment_of(Component.WORKER)["KUBECONFIG"]
+    with (
+        stack.kubernetes.connected() as admin,
+        closing(config.new_client_from_config(config_file=kubeconfig)) as worker,
+        mock.patch.dict(os.environ, stack.aws.environment()),
+    ):
+        yield Acting(stack, Cluster(worker), AutoScaling(boto3.Session()), client.CoreV1Api(admin))
 
 
 def refusal(call: Callable[[], object]) -> tuple[str | None, str]:

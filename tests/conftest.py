@@ -4,7 +4,7 @@ Tests share the cluster and not the work: each makes its own group and namespace
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from deploy.local.fleet import FleetKnobs
 from deploy.local.machine import TRN1, MachineShape
 from deploy.local.scene import NodeGroup, create_node_group
 from deploy.local.stack import Stack, running_stack
+from tests import recording
 from tests.acting import Acting, acting_on
 
 
@@ -31,16 +32,26 @@ def quick_knobs() -> FleetKnobs:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # What looks back on the calls of the others comes last.
+    items.sort(key=lambda item: item.nodeid.startswith("tests/rights/test_recorded_calls.py"))
     for item in items:
         if "local_stack" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.stack)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
+    with recording.noting(item.nodeid):
+        return (yield)
+
+
 @pytest.fixture(scope="session")
 def local_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The running stack. It needs the control plane: ``nodemend local build``."""
-    with running_stack(tmp_path_factory.mktemp("stack")) as stack:
+    rbac = recording.rights_folder(tmp_path_factory.mktemp("rbac"))
+    with running_stack(tmp_path_factory.mktemp("stack"), rbac=rbac) as stack:
         yield stack
+        recording.keep_recording(stack.kubernetes.audit_log)
 
 
 @pytest.fixture

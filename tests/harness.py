@@ -26,6 +26,7 @@ from contract.fault import FaultReport, RemediationRequest
 from contract.incident import IncidentReport
 from contract.names import INCIDENT_QUERY, REMEDIATE_NODE, REPORT_FAULT, TASK_QUEUE, incident_id
 from contract.proof import annotation_of, digest, with_digest
+from deploy.components import Component
 from deploy.local.scene import nodes
 from deploy.local.stack import CLUSTER, Stack
 from tests.runbook.world import finding
@@ -59,10 +60,10 @@ def write_policy(path: Path, **groups: dict[str, Any]) -> Path:
 
 
 def worker_environment(stack: Stack, policy: Path, records: Path, **more: str) -> dict[str, str]:
-    """The environment of a worker on the stack."""
+    """The environment of a worker on the stack, with its own rights there and no more."""
     return {
         **os.environ,
-        **stack.environment(),
+        **stack.environment_of(Component.WORKER),
         "NODEMEND_POLICY_FILE": str(policy),
         "NODEMEND_RECORD_DIR": str(records),
         "NODEMEND_HEALTH_ADDRESS": "127.0.0.1:0",

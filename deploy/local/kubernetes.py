@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from kubernetes import config
 
+from deploy.components import Component
 from deploy.local.build import ControlPlane, locate
 from deploy.local.process import LOOPBACK, answers, running
 
@@ -30,6 +31,14 @@ _SCHEDULER: Final = "kube-scheduler"
 _STAGES: Final = Path(__file__).with_name("kwok.yaml")
 STATE_DIR_VARIABLE: Final = "NODEMEND_STATE_DIR"
 """Names, to commands that ``exec`` runs, the folder in which pods keep what outlives them."""
+_AUDIT_LOG: Final = "audit.jsonl"
+_AUDIT_POLICY: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    # What Nodemend itself calls, by which its rights are derived (``deploy/rights``); nobody else's calls.
+    "rules": [{"level": "Metadata", "users": [component.user for component in Component]}, {"level": "None"}],
+}
 _LEASE_S: Final = 40
 """kubelet's default; the node lifecycle controller calls a node Unknown after 40 s of silence."""
 
@@ -40,6 +49,8 @@ class Kubernetes:
 
     url: str
     kubeconfig: Path
+    audit_log: Path
+    """Every call of Nodemend's own service accounts: one JSON event a line."""
     pids: tuple[int, ...]
 
     def client(self) -> "ApiClient":
@@ -71,8 +82,8 @@ def running_kubernetes(state_dir: Path, exec_dir: Path) -> Iterator[Kubernetes]:
     folder = state_dir / "kubernetes"
     folder.mkdir(parents=True, exist_ok=True)
     token, key = secrets.token_urlsafe(24), folder / "service-account.key"
-    _write_private(folder / "tokens.csv", f'{token},admin,admin,"system:masters"\n')
-    _write_private(key, _new_key())
+    write_private(folder / "tokens.csv", f'{token},admin,admin,"system:masters"\n')
+    write_private(key, _new_key())
     with ExitStack() as stack:
         etcd = stack.enter_context(
             running(
@@ -101,7 +112,7 @@ def running_kubernetes(state_dir: Path, exec_dir: Path) -> Iterator[Kubernetes]:
         )
         url = f"https://{LOOPBACK}:{api.ports[0]}"
         kubeconfig = folder / "kubeconfig"
-        _write_private(kubeconfig, _kubeconfig(url, certificates / "apiserver.crt", token))
+        write_private(kubeconfig, _kubeconfig(url, certificates / "apiserver.crt", token))
         others = [
             running(name, command, ports=1, ready=ready, state_dir=state_dir, remedy=_REMEDY, grace=0)
             for name, command, ready in (
@@ -112,7 +123,7 @@ def running_kubernetes(state_dir: Path, exec_dir: Path) -> Iterator[Kubernetes]:
         ]
         with ThreadPoolExecutor(max_workers=len(others)) as starters:
             pids = [process.pid for process in starters.map(stack.enter_context, others)]
-        yield Kubernetes(url=url, kubeconfig=kubeconfig, pids=(etcd.pid, api.pid, *pids))
+        yield Kubernetes(url=url, kubeconfig=kubeconfig, audit_log=folder / _AUDIT_LOG, pids=(etcd.pid, api.pid, *pids))
 
 
 Command = Callable[[Sequence[int]], list[str]]
@@ -136,6 +147,9 @@ def _etcd_ready(ports: Sequence[int]) -> bool:
 
 
 def _apiserver(programs: ControlPlane, folder: Path, certificates: Path, key: Path, etcd_port: int) -> Command:
+    policy = folder / "audit-policy.yaml"
+    policy.write_text(yaml.safe_dump(_AUDIT_POLICY))
+
     def command(ports: Sequence[int]) -> list[str]:
         return [
             str(programs.kube_apiserver),
@@ -147,6 +161,7 @@ def _apiserver(programs: ControlPlane, folder: Path, certificates: Path, key: Pa
             "--authorization-mode=Node,RBAC", "--service-cluster-ip-range=10.0.0.0/24",
             # Pods here need no token, and the tokens controller would only slow their creation.
             "--disable-admission-plugins=ServiceAccount",
+            f"--audit-policy-file={policy}", f"--audit-log-path={folder / _AUDIT_LOG}",
             "--allow-privileged", "--kubelet-preferred-address-types=InternalIP",
         ]  # fmt: skip
 
@@ -229,6 +244,7 @@ def _new_key() -> str:
     ).decode()
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
+    """Write a file that its owner alone may read."""
     path.touch(mode=0o600)
     path.write_text(text)

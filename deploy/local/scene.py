@@ -4,8 +4,7 @@ Everything goes through the real API server, so pods land where the real schedul
 group it runs on, so that what one test does to its nodes never moves another's pods.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from kubernetes import client
 
 from contract.names import NODEGROUP_LABEL
-from deploy.local.errors import StackError
 from deploy.local.machine import TRN1, MachineShape
 from deploy.local.stack import Stack
+from deploy.local.waiting import wait_for
 from deploy.local.work import (
     NAMESPACE,
     add_pod,
@@ -49,7 +48,6 @@ __all__ = [
 ]
 
 GROUP: Final = "trn1-training"
-PATIENCE_S: Final = 30.0
 _CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
 
 
@@ -173,22 +171,6 @@ def instances(stack: Stack, group: str) -> "list[InstanceTypeDef]":
 def is_ready(node: Any) -> bool:
     """Whether a Node's Ready condition is True."""
     return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
-
-
-def wait_for(done: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-    """Look until it is so.
-
-    Raises:
-        StackError: it was not so in time.
-    """
-    until = time.monotonic() + patience_s
-    while not done():
-        if time.monotonic() > until:
-            raise StackError(
-                f"Waited {patience_s:.0f} s in vain for {what}.",
-                "See `logs/` in the stack's folder: kube-scheduler and kwok say what they did.",
-            )
-        time.sleep(0.1)
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from deploy.components import RBAC, Component
+from deploy.local import rights
 from deploy.local.aws import Aws, running_aws
 from deploy.local.build import Progress, ignore_progress, locate
 from deploy.local.errors import StackError
@@ -42,7 +44,7 @@ class Stack:
         return self.state_dir / "exec"
 
     def environment(self) -> dict[str, str]:
-        """What a process needs to work on this stack."""
+        """What a process needs to work on this stack, as an administrator of its cluster."""
         return {
             "TEMPORAL_ADDRESS": self.temporal.address,
             "TEMPORAL_NAMESPACE": self.temporal.namespace,
@@ -51,14 +53,20 @@ class Stack:
             **self.aws.environment(),
         }
 
+    def environment_of(self, component: Component, node: str | None = None) -> dict[str, str]:
+        """What a component needs, with no more rights than it has in earnest; for a detector, on its node."""
+        kubeconfig = rights.kubeconfig_of(self.kubernetes, component, node)
+        return {**self.environment(), "KUBECONFIG": str(kubeconfig)}
+
 
 @contextmanager
-def running_stack(state_dir: Path, *, progress: Progress = ignore_progress) -> Iterator[Stack]:
+def running_stack(state_dir: Path, *, progress: Progress = ignore_progress, rbac: Path = RBAC) -> Iterator[Stack]:
     """Run the stack for the length of the block; its parts start side by side, with nothing in them.
 
     Args:
         state_dir: its folder. What an earlier stack left there is removed.
         progress: told each part that is up.
+        rbac: manifests of what Nodemend's components may call.
 
     Raises:
         StackError: a part did not start, and what had started is stopped again; or a stack runs in this folder.
@@ -86,6 +94,7 @@ def running_stack(state_dir: Path, *, progress: Progress = ignore_progress) -> I
         for failure in parts:
             if failure:
                 raise failure
+        rights.install(kubernetes.result(), rbac)
         fleet = stack.enter_context(Fleet(kubernetes.result(), aws.result()))
         yield Stack(state_dir, temporal.result(), kubernetes.result(), aws.result(), fleet)
 

@@ -17,6 +17,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from contract.names import TASK_QUEUE, incident_id
+from deploy.components import Component
 from deploy.local.scene import create_node_group
 from deploy.local.stack import CLUSTER, Stack
 from tests.benchmarks.figures import Figure, at_most, percentile
@@ -99,7 +100,7 @@ def running_detector(stack: Stack, node: str, instance: str, folder: Path) -> It
     log.touch()
     environment = {
         **os.environ,
-        **stack.environment(),
+        **stack.environment_of(Component.DETECTOR, node),
         "NODE_NAME": node,
         "NODEMEND_INSTANCE_ID": instance,
         "NODEMEND_KMSG": str(log),

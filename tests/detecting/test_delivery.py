@@ -18,6 +18,7 @@ from kubernetes import client
 
 from contract.names import FINDINGS_ANNOTATION, incident_id
 from contract.proof import is_proven
+from deploy.components import NAMESPACE, Component
 from deploy.local.stack import CLUSTER, Stack
 from detector.carried import carried_reports
 from detector.spool import read_delivered, read_entries
@@ -38,7 +39,12 @@ class World:
         self.name = str(node["metadata"]["name"])
         self.instance_id = node["spec"]["providerID"].rpartition("/")[2]
         self.detector = Detector(
-            folder, {**stack.environment(), "NODE_NAME": self.name, "NODEMEND_INSTANCE_ID": self.instance_id}
+            folder,
+            {
+                **stack.environment_of(Component.DETECTOR, self.name),
+                "NODE_NAME": self.name,
+                "NODEMEND_INSTANCE_ID": self.instance_id,
+            },
         )
 
     @property
@@ -161,7 +167,7 @@ async def test_node_without_temporal_credentials_carries_its_findings_itself(wor
 @pytest.mark.parametrize("slow", ["temporal", "kubernetes"])
 async def test_slow_side_gets_everything_once_and_holds_the_other_up_by_nothing(world: World, slow: str) -> None:
     stack = world.stack
-    config = yaml.safe_load(Path(stack.environment()["KUBECONFIG"]).read_text())
+    config = yaml.safe_load(Path(stack.environment_of(Component.DETECTOR, world.name)["KUBECONFIG"]).read_text())
     server = config["clusters"][0]["cluster"]
     address = stack.temporal.address if slow == "temporal" else urlparse(server["server"]).netloc
     with Proxy(address, delay_s=0.5) as slow_way:
@@ -294,7 +300,7 @@ async def test_finding_is_delivered_though_the_disk_takes_nothing_and_once_for_a
 
 
 async def test_heartbeat_renews_a_lease_of_the_node(world: World) -> None:
-    with world.detector.running(POD_NAMESPACE="default"):
+    with world.detector.running(POD_NAMESPACE=NAMESPACE):
         wait_until(lambda: _lease(world), "there is a Lease")
     lease = _lease(world)
     assert lease["spec"]["holderIdentity"] == world.name
@@ -304,7 +310,7 @@ async def test_heartbeat_renews_a_lease_of_the_node(world: World) -> None:
 def _lease(world: World) -> dict[str, Any]:
     with world.stack.kubernetes.connected() as api:
         coordination: Any = client.CoordinationV1Api(api)
-        answer = coordination.list_namespaced_lease("default", _preload_content=False)
+        answer = coordination.list_namespaced_lease(NAMESPACE, _preload_content=False)
         found = {lease["metadata"]["name"]: lease for lease in json.loads(answer.data)["items"]}
         lease: dict[str, Any] = found.get(f"nodemend-detector-{world.name}", {})
         return lease

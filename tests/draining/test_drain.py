@@ -51,7 +51,7 @@ def unmanaged(acting: Acting, node: str, namespace: str, name: str, **more: Any)
 
 
 def budget(acting: Acting, namespace: str, name: str, selector: dict[str, Any], min_available: int = 1) -> None:
-    policy: Any = client.PolicyV1Api(acting.cluster.api)
+    policy: Any = client.PolicyV1Api(acting.core.api_client)
     body = {"metadata": {"name": name}, "spec": {"minAvailable": min_available, "selector": selector}}
     policy.create_namespaced_pod_disruption_budget(namespace, body)
     # Until the disruption controller has seen it, every eviction is refused for another reason.
@@ -86,7 +86,7 @@ def test_d5_d6_blocked_by_a_budget_it_waits_without_hammering_names_it_and_goes_
     unmanaged(acting, group.nodes[0], namespace, "p", labels={"kind": "web"})
     budget(acting, namespace, "keep-web", {"matchLabels": {"kind": "web"}})
     target = acting.claim(group.nodes[0])
-    policy: Any = client.PolicyV1Api(acting.cluster.api)
+    policy: Any = client.PolicyV1Api(acting.core.api_client)
 
     def free() -> None:
         wait_for(
@@ -153,7 +153,7 @@ def test_d14_pod_of_a_daemon_set_that_is_gone_is_treated_as_unmanaged(
 ) -> None:
     create_daemonset(acting.stack, "agent", namespace=namespace, group=group.name)
     wait_for(lambda: len(running_pods(acting.stack, "agent", namespace)) == 2, "the DaemonSet")
-    apps: Any = client.AppsV1Api(acting.cluster.api)
+    apps: Any = client.AppsV1Api(acting.core.api_client)
     apps.delete_namespaced_daemon_set("agent", namespace, propagation_policy="Orphan")
     orphan = next(p for p in running_pods(acting.stack, "agent", namespace) if p.spec.node_name == group.nodes[0])
     kind, message = refusal(lambda: drain(acting, acting.claim(group.nodes[0])))

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from contract.names import ExitCode, Outcome, Phase
+from deploy.components import Component
 from deploy.local.aws import running_aws
 from deploy.local.scene import wait_for
 from deploy.local.stack import Stack
@@ -192,7 +193,7 @@ async def test_api_server_that_is_away_is_waited_for(
     group = node_group(2)
     policy = write_policy(tmp_path / "policy.yaml", **{group.name: QUICK_POLICY})
     with Proxy(local_stack.kubernetes.url.removeprefix("https://")) as proxy:
-        text = Path(local_stack.kubernetes.kubeconfig).read_text()
+        text = Path(local_stack.environment_of(Component.WORKER)["KUBECONFIG"]).read_text()
         config = tmp_path / "kubeconfig"
         config.write_text(text.replace(local_stack.kubernetes.url, f"https://{proxy.address}"))
         proxy.cut()

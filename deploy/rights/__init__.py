@@ -1,0 +1,1 @@
+"""What Nodemend's components may call, derived from what they were seen to call."""

@@ -1,0 +1,75 @@
+"""When each test ran, so that what the API server saw meanwhile can be laid to it (``python -m deploy.rights``)."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+
+from deploy.components import NAMESPACE, RBAC, Component
+from deploy.rights.__main__ import AUDIT_LOG, TESTS
+from deploy.rights.calls import Test
+
+RECORD_VARIABLE = "NODEMEND_RECORD_CALLS"
+"""Names the folder for a recording. Then RBAC holds nobody back: what is new would be refused, and never be seen."""
+RBAC_VARIABLE = "NODEMEND_TEST_RBAC"
+"""Names a folder of other manifests for the components' rights, such as ones that lack a rule."""
+FORGING = "tests/rights/"
+"""Tests that do in a component's name what it never does."""
+
+ran: list[Test] = []
+"""The tests of this session, in order."""
+
+
+@contextmanager
+def noting(name: str) -> Iterator[None]:
+    """Note when a test runs."""
+    if name.startswith(FORGING):
+        yield
+        return
+    # The stack stops within the last test, and its calls are kept then: so that one is noted before it has ended.
+    test = Test(name, datetime.now(UTC), datetime.max.replace(tzinfo=UTC))
+    ran.append(test)
+    try:
+        yield
+    finally:
+        ran[-1] = replace(test, ended=datetime.now(UTC))
+
+
+def rights_folder(temporary: Path) -> Path:
+    """The manifests of what the components may call in this session."""
+    if RECORD_VARIABLE not in os.environ:
+        return Path(os.environ.get(RBAC_VARIABLE, RBAC))
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    subjects = [{"kind": "ServiceAccount", "name": str(component), "namespace": NAMESPACE} for component in Component]
+    accounts = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": str(name), "namespace": NAMESPACE}}
+        for name in Component
+    ]
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "recording"},
+        "roleRef": role,
+        "subjects": subjects,
+    }
+    (temporary / "recording.yaml").write_text(yaml.safe_dump_all([*accounts, binding]))
+    return temporary
+
+
+def keep_recording(audit_log: Path) -> None:
+    """Copy the log and the tests' times to where ``NODEMEND_RECORD_CALLS`` says."""
+    if RECORD_VARIABLE in os.environ:
+        folder = Path(os.environ[RECORD_VARIABLE])
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(audit_log, folder / AUDIT_LOG)
+        lines = [
+            json.dumps({"name": test.name, "began": test.began.isoformat(), "ended": test.ended.isoformat()})
+            for test in ran
+        ]
+        (folder / TESTS).write_text("\n".join(lines) + "\n")
