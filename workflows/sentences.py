@@ -1,12 +1,19 @@
 """Results in words: what a person reads in steps, facts and the closing report. Pure."""
 
 from datetime import datetime
+from typing import Final
 
 from contract import acts
 from contract.names import Outcome
 from contract.plan import Plan, Rung
 from contract.policy import Mode
 from workflows.incident_state import Incident
+
+_PROOFS: Final = {
+    "file": ", its manifest read in the pod",
+    "s3": ", its manifest read from S3",
+    "word": ", by the pod's own word",
+}
 
 
 def replaced(incident: Incident) -> str:
@@ -62,7 +69,8 @@ def checkpoint(job: acts.JobCheckpoint) -> str:
     """One job's checkpoint."""
     match job.status:
         case acts.CheckpointStatus.SAVED:
-            return f"saved step {job.step} at {job.uri} ({_time(job.saved_at)})"
+            proof = _PROOFS.get(job.proof, "")
+            return f"saved step {job.step} at {job.uri} ({_time(job.saved_at)}{proof})"
         case acts.CheckpointStatus.NAMED:
             later = f"; {job.suspect} later ones are suspect" if job.suspect else ""
             return f"not asked; last to be believed is step {job.step} at {job.uri} ({_time(job.saved_at)}){later}"
@@ -70,6 +78,12 @@ def checkpoint(job: acts.JobCheckpoint) -> str:
             return "declares no checkpoint"
         case acts.CheckpointStatus.FAILED:
             return f"not saved: {job.explanation}"
+        case acts.CheckpointStatus.OBSERVED:
+            return f"never asked, as it declares; its newest is step {job.step} at {job.uri} ({_time(job.saved_at)})"
+        case acts.CheckpointStatus.AT_END:
+            return f"{job.explanation}; its newest is {_step(job)}"
+        case acts.CheckpointStatus.DEAD:
+            return f"nothing was asked: {job.explanation}; its newest is {_step(job)}"
 
 
 def checkpoints(result: acts.Checkpoints) -> str:
@@ -135,6 +149,10 @@ def given_back(result: acts.GivenBack, outcome: Outcome) -> str:
         return "nothing of ours was on the node any more"
     state = "closed, as it was before us" if result.unschedulable else "open to the scheduler"
     return f"our marks are removed, the node is {state}" + (" (veto)" if outcome is Outcome.VETOED else "")
+
+
+def _step(job: acts.JobCheckpoint) -> str:
+    return f"step {job.step} at {job.uri} ({_time(job.saved_at)})" if job.step is not None else "not known"
 
 
 def _time(moment: datetime | None) -> str:
