@@ -90,6 +90,11 @@ class Cluster:
         """A pod, or None."""
         return self._get("get pods", self._core.read_namespaced_pod, name, namespace)
 
+    def pods_in(self, namespace: str, selector: str) -> list[Json]:
+        """The pods of a namespace, those with certain labels where a selector is given."""
+        selectors = {"label_selector": selector} if selector else {}
+        return self._list("list pods", self._core.list_namespaced_pod, namespace, **selectors)
+
     def namespace(self, name: str) -> Json | None:
         """A namespace, or None."""
         return self._get("get namespaces", self._core.read_namespace, name)

@@ -129,14 +129,14 @@ KINDS: Final = (
 """In the order in which they are asked: what owns others comes before what it owns."""
 
 _PLAIN_JOB: Final = Kind("Job", "batch/v1", "jobs", "batch.kubernetes.io/job-name")
-_LABELLED: Final = Kind("Gang", "v1", "pods", GANG_LABEL)
+LABELLED: Final = Kind("Gang", "v1", "pods", GANG_LABEL)
 
 
 def gang_of(pod: Json) -> Gang:
     """The job that a pod works for."""
     namespace = pod["metadata"]["namespace"]
     if name := labels(pod).get(GANG_LABEL, ""):
-        return Gang(f"{namespace}/Gang/{name}", _LABELLED, gang=True)
+        return Gang(f"{namespace}/Gang/{name}", LABELLED, gang=True)
     for kind in KINDS:
         if name := kind.tells(pod):
             group = labels(pod).get(f"{_LWS}/group-index", "") if kind.kind == "LeaderWorkerSet" else ""

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Final
 
 from contract import acts
+from contract.gang import FollowedJob, JobOnNode
 from contract.names import Outcome
 from contract.plan import Plan, Rung
 from contract.policy import Mode
@@ -86,16 +87,45 @@ def checkpoint(job: acts.JobCheckpoint) -> str:
             return f"nothing was asked: {job.explanation}; its newest is {_step(job)}"
 
 
-def checkpoints(result: acts.Checkpoints) -> str:
+def checkpoints(jobs: tuple[acts.JobCheckpoint, ...]) -> str:
     """All jobs' checkpoints, counted."""
-    if not result.jobs_total:
+    if not jobs:
         return "No job on the node."
     counts = [
-        f"{sum(job.status is status for job in result.jobs)} {status}"
+        f"{sum(job.status is status for job in jobs)} {status}"
         for status in acts.CheckpointStatus
-        if any(job.status is status for job in result.jobs)
+        if any(job.status is status for job in jobs)
     ]
-    return f"{result.jobs_total} jobs: {', '.join(counts)}."
+    return f"{len(jobs)} jobs: {', '.join(counts)}."
+
+
+def before_disruption(last: str, attempts: str) -> str:
+    """What an approval before a disruption decides about."""
+    why = f"This is the last attempt: {last}." if last else "The policy asks for an approval before disrupt."
+    return f"{why} {attempts}." if attempts and not last else why
+
+
+def unsaved(jobs: str) -> str:
+    """What an approval decides about where work would be lost."""
+    return f"Work would be lost: {jobs}. `approve` drains the node all the same."
+
+
+def leave(gangs: tuple[JobOnNode, ...]) -> str:
+    """What may be disturbed."""
+    if not gangs:
+        return "The fleet can spare this node's work."
+    return f"The fleet can spare {', '.join(f'{job.job} ({job.nodes} nodes)' for job in gangs)}, as a whole."
+
+
+def followed(job: FollowedJob) -> str:
+    """A job after its disruption, with what was saved."""
+    seconds = job.saved_accelerator_seconds
+    kept = f"; {job.saved_steps} steps saved" if job.saved_steps is not None else ""
+    if seconds:
+        kept += f" ({seconds:.0f} accelerator-seconds: time between the two checkpoints times accelerators)"
+    lost = f", {job.lost_steps} lost" if job.lost_steps is not None else ""
+    state = "past its checkpoint" if job.passed else "not seen past its checkpoint in time"
+    return f"{state}: {job.explanation}{kept}{lost}"
 
 
 def drained(result: acts.Drained) -> str:
