@@ -10,9 +10,12 @@ from activities.checkpoint import CheckpointActivity
 from activities.close import CloseActivity
 from activities.cluster import Cluster
 from activities.drain import DrainActivity
+from activities.follow import FollowActivity
 from activities.identify import IdentifyNodeActivity
+from activities.jobs import JobActivities
 from activities.preserve import PreserveActivity
 from activities.quarantine import QuarantineActivity
+from activities.receipt import ReceiptActivity
 from activities.record import RecordActivity
 from activities.replace import ReplaceActivity
 from activities.verify import VerifyActivity
@@ -34,17 +37,23 @@ def node_activities(
     quarantine = QuarantineActivity(cluster)
     replace = ReplaceActivity(cluster, auto_scaling, policy)
     identify = IdentifyNodeActivity(cluster, auto_scaling, policy, ask_permit, hand_over, cluster_name)
+    jobs = JobActivities(cluster)
     return [
         identify.identify_node,
         identify.prove_reports,
         quarantine.quarantine_node,
         PreserveActivity(cluster, auto_scaling, record_dir).preserve_evidence,
+        jobs.find_jobs,
+        jobs.look_at_gang,
+        jobs.request_gang_checkpoint,
         CheckpointActivity(cluster).request_checkpoints,
         DrainActivity(cluster).drain_node,
         replace.survey_group,
         replace.mark_instance_unhealthy,
         AwaitReplacementActivity(cluster, auto_scaling).await_replacement,
         VerifyActivity(cluster).verify_replacement,
+        FollowActivity(cluster).follow_jobs,
+        ReceiptActivity(cluster).write_receipts,
         CloseActivity(cluster, auto_scaling).close_incident,
         quarantine.give_back_node,
         RecordActivity(record_dir).write_record,

@@ -90,6 +90,11 @@ class Cluster:
         """A pod, or None."""
         return self._get("get pods", self._core.read_namespaced_pod, name, namespace)
 
+    def pods_in(self, namespace: str, selector: str) -> list[Json]:
+        """The pods of a namespace, those with certain labels where a selector is given."""
+        selectors = {"label_selector": selector} if selector else {}
+        return self._list("list pods", self._core.list_namespaced_pod, namespace, **selectors)
+
     def namespace(self, name: str) -> Json | None:
         """A namespace, or None."""
         return self._get("get namespaces", self._core.read_namespace, name)
@@ -127,20 +132,60 @@ class Cluster:
                 metadata["name"], metadata["namespace"], body, _request_timeout=_TIMEOUT_S, _preload_content=False
             )
 
-    def record_event(self, node: Json, reason: str, message: str, *, key: str, warning: bool = False) -> None:
-        """An Event on a Node. The same ``key`` writes it once, however often it is tried."""
-        metadata = node["metadata"]
+    def proxied(self, method: str, path: str, body: Json | None, timeout_s: float) -> str:
+        """Call a pod through the API server's proxy and return the text of its answer.
+
+        Raises:
+            ApiException: the answer is an error, of the pod or of the API server.
+            HTTPError: there is none in time.
+        """
+        return self._raw(method, path, body, "application/json", timeout_s)
+
+    def read(self, path: str, right: str) -> Json | None:
+        """An object or a list of any kind, by its path; None where it, or its kind, is not there."""
+        with self._calling(right, path):
+            try:
+                answer: Json = json.loads(self._raw("GET", path, None, "", _TIMEOUT_S[1]))
+            except ApiException as error:
+                if error.status == 404:
+                    return None
+                raise
+        return answer
+
+    def patch(self, path: str, patch: Json, right: str) -> None:
+        """Merge-patch an object of any kind, by its path. One that is gone is left so."""
+        with self._calling(right, path):
+            try:
+                self._raw("PATCH", path, patch, _MERGE, _TIMEOUT_S[1])
+            except ApiException as error:
+                if error.status != 404:
+                    raise
+
+    def _raw(self, method: str, path: str, body: Json | None, content_type: str, timeout_s: float) -> str:
+        headers = {"Accept": "*/*", **({"Content-Type": content_type} if body is not None else {})}
+        call = self.api.param_serialize(method, path, header_params=headers, body=body, auth_settings=["BearerToken"])
+        answer: Any = self.api.call_api(*call, _request_timeout=(_TIMEOUT_S[0], timeout_s))
+        answer.read()
+        if not 200 <= answer.status <= 299:
+            raise ApiException(http_resp=answer)
+        return str((answer.data or b"").decode(errors="replace"))
+
+    def record_event(self, thing: Json, reason: str, message: str, *, key: str, warning: bool = False) -> None:
+        """An Event on a Node, or on what else says its own kind. The same ``key`` writes it once, however often."""
+        metadata = thing["metadata"]
+        namespace = metadata.get("namespace", "default")
         now = _now()
         body = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{metadata['name']}.{key}"[:253], "namespace": "default"},
+            "metadata": {"name": f"{metadata['name']}.{key}"[:253], "namespace": namespace},
             # With its UID: `kubectl describe node` finds Events by it.
             "involvedObject": {
-                "apiVersion": "v1",
-                "kind": "Node",
+                "apiVersion": thing.get("apiVersion", "v1"),
+                "kind": thing.get("kind", "Node"),
                 "name": metadata["name"],
                 "uid": metadata["uid"],
+                **({"namespace": namespace} if "namespace" in metadata else {}),
             },
             "reason": reason,
             "message": message[:1024],
@@ -150,9 +195,9 @@ class Cluster:
             "lastTimestamp": now,
             "count": 1,
         }
-        with self._calling("create events", f"an event on node {metadata['name']}"):
+        with self._calling("create events", f"an event on {metadata['name']}"):
             try:
-                self._core.create_namespaced_event("default", body, _request_timeout=_TIMEOUT_S, _preload_content=False)
+                self._core.create_namespaced_event(namespace, body, _request_timeout=_TIMEOUT_S, _preload_content=False)
             except ApiException as error:
                 if error.status != 409:
                     raise

@@ -24,8 +24,10 @@ class Answer:
     """Why it is not ok, in words."""
 
 
-def run_in_pod(cluster: Cluster, namespace: str, pod: str, command: list[str], timeout_s: float) -> Answer:
-    """Run a command in a pod's first container and take its output. Never raises: what failed is in the answer."""
+def run_in_pod(
+    cluster: Cluster, namespace: str, pod: str, command: list[str], timeout_s: float, *, container: str = ""
+) -> Answer:
+    """Run a command in a container, the first unless named. Never raises: what failed is in the answer."""
     # A client of its own: `stream` replaces the transport of the client that it is given.
     api: Any = client.ApiClient(cluster.api.configuration)
     try:
@@ -34,6 +36,7 @@ def run_in_pod(cluster: Cluster, namespace: str, pod: str, command: list[str], t
             pod,
             namespace,
             command=command,
+            **({"container": container} if container else {}),
             stdin=False,
             stdout=True,
             stderr=True,

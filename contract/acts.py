@@ -14,7 +14,7 @@ from contract.identity import NodeIdentity, Target
 from contract.incident import IncidentReport
 from contract.model import Message
 from contract.permit import PermitAnswer
-from contract.policy import GroupPolicy
+from contract.policy import CheckpointPolicy, GroupPolicy, Otherwise
 
 LIST_MAX = 20
 """Longest list of names in a result; counts beside it say how many there were."""
@@ -144,7 +144,12 @@ class RequestCheckpoints(Message):
     device_resource: str | None = None
     evidence_since: datetime | None = None
     deadline: timedelta
-    """For each job's answer."""
+    """For all answers together."""
+    ranks_alive: bool = True
+    """Whether the fault leaves processes on its node that can answer."""
+    rules: CheckpointPolicy = CheckpointPolicy()
+    leave_out: tuple[str, ...] = ()
+    """Jobs that were asked as a whole already."""
 
 
 class CheckpointStatus(StrEnum):
@@ -158,6 +163,12 @@ class CheckpointStatus(StrEnum):
     """The job declares no checkpoint."""
     FAILED = "failed"
     """Asked, and no valid answer came before the deadline."""
+    OBSERVED = "observed"
+    """Never asked, as it declares: its newest manifest was read."""
+    AT_END = "at-end"
+    """Saves when it is ended, as it declares."""
+    DEAD = "dead"
+    """Dead or hung already: there was nothing to ask for."""
 
 
 class JobCheckpoint(Message):
@@ -173,6 +184,21 @@ class JobCheckpoint(Message):
     suspect: int = 0
     """How many later checkpoints are suspect."""
     explanation: str = ""
+    mode: str = ""
+    """As the job declares it."""
+    proof: str = ""
+    """What stands behind it: ``file``, ``s3``, or the pod's own ``word``."""
+    asks: int = 0
+    """How often it was asked; every time with the same nonce."""
+    previous_step: int | None = None
+    previous_at: datetime | None = None
+    """The newest checkpoint from before the request: what the job would have gone back to."""
+    stands_at: int | None = None
+    """The step that it said it was at."""
+    accelerators: int = 0
+    """Devices that the job holds, as far as its pods were seen."""
+    otherwise: Otherwise = Otherwise.EVICT
+    """What its owner or the policy wants where nothing was saved."""
 
 
 class Checkpoints(Message):

@@ -16,12 +16,16 @@ BUDGET_TASK_QUEUE: Final = "nodemend-budget"
 """Of FleetBudget and its acts: incidents that wait for its answer must never hold the slots that it needs."""
 REMEDIATE_NODE: Final = "RemediateNode"
 FLEET_BUDGET: Final = "FleetBudget"
+DISRUPT_GANG: Final = "DisruptGang"
 
 REPORT_FAULT: Final = "report_fault"
 PERMIT_GRANTED: Final = "permit_granted"
 EXCHANGE_PERMITS: Final = "exchange_permits"
 INCIDENT_QUERY: Final = "incident"
 BUDGET_QUERY: Final = "budget"
+JOIN_GANG: Final = "join_gang"
+LEAVE_GANG: Final = "leave_gang"
+GANG_QUERY: Final = "gang"
 
 INCIDENT_MEMO: Final = "incident"
 """Memo key of the running incident report: readable without workers."""
@@ -42,6 +46,11 @@ def incident_id(cluster: str, node: str, instance_id: str | None, *, drill: bool
 def budget_id(cluster: str) -> str:
     """The workflow id of the cluster's FleetBudget."""
     return f"fleet-budget-{cluster}"
+
+
+def gang_id(cluster: str, job: str, uid: str) -> str:
+    """The workflow id of a job's DisruptGang; ``job`` is ``namespace/kind/name``. Each run of it is one attempt."""
+    return f"disrupt-{cluster}-{job.replace('/', '-')}-{uid}"
 
 
 class OverrideName(StrEnum):
@@ -107,7 +116,16 @@ class ActivityName(StrEnum):
     QUARANTINE_NODE = "quarantine_node"
     GIVE_BACK_NODE = "give_back_node"
     PRESERVE_EVIDENCE = "preserve_evidence"
+    FIND_JOBS = "find_jobs"
+    JOIN_GANG = "join_gang"
+    AWAIT_GANG = "await_gang"
+    LEAVE_GANG = "leave_gang"
+    LOOK_AT_GANG = "look_at_gang"
+    TELL_GANG = "tell_gang"
     REQUEST_CHECKPOINTS = "request_checkpoints"
+    REQUEST_GANG_CHECKPOINT = "request_gang_checkpoint"
+    FOLLOW_JOBS = "follow_jobs"
+    WRITE_RECEIPTS = "write_receipts"
     DRAIN_NODE = "drain_node"
     SURVEY_GROUP = "survey_group"
     MARK_INSTANCE_UNHEALTHY = "mark_instance_unhealthy"
@@ -189,6 +207,16 @@ INCIDENT_LABEL: Final = f"{PREFIX}/quarantined"
 SKIP_ANNOTATION: Final = f"{PREFIX}/skip"
 CHECKPOINT_ANNOTATION: Final = f"{PREFIX}/checkpoint"
 CHECKPOINT_COMMAND_ANNOTATION: Final = f"{PREFIX}/checkpoint-command"
+CHECKPOINT_CONTAINER_ANNOTATION: Final = f"{PREFIX}/checkpoint-container"
+CHECKPOINT_PORT_ANNOTATION: Final = f"{PREFIX}/checkpoint-port"
+CHECKPOINT_PATH_ANNOTATION: Final = f"{PREFIX}/checkpoint-path"
+CHECKPOINT_MANIFESTS_ANNOTATION: Final = f"{PREFIX}/checkpoint-manifests"
+CHECKPOINT_TIMEOUT_ANNOTATION: Final = f"{PREFIX}/checkpoint-timeout"
+CHECKPOINT_FALLBACK_ANNOTATION: Final = f"{PREFIX}/checkpoint-fallback"
+GANG_LABEL: Final = f"{PREFIX}/gang"
+"""On pods of a job that no table knows: pods of one namespace with the same value are one gang."""
+RECEIPT_ANNOTATION: Final = f"{PREFIX}/receipt"
+"""On a job: why it was restarted, for its owner."""
 
 SCALE_DOWN_DISABLED_ANNOTATION: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 """Keeps cluster-autoscaler off the node (Cluster Autoscaler FAQ)."""

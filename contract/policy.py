@@ -44,6 +44,36 @@ class Deadlines(Document):
     """How often an incident that waits for a human says so again."""
 
 
+class Otherwise(StrEnum):
+    """What to do where a job's work would be lost."""
+
+    EVICT = "evict"
+    """Go on: the hardware fails, and the report says what was lost."""
+    ASK = "ask"
+    """A human decides."""
+
+
+class CheckpointPolicy(Document):
+    """How long the work on a failing node is worth waiting for."""
+
+    urgent: timedelta = Field(default=timedelta(minutes=3), gt=timedelta(0))
+    """Instead of ``deadlines.checkpoint`` where the fault has ended the ranks on the node: only survivors answer."""
+    overdue_after: timedelta = Field(default=timedelta(hours=4), gt=timedelta(0))
+    """A job whose newest checkpoint is older than this has much to lose:"""
+    longest: timedelta = Field(default=timedelta(minutes=30), gt=timedelta(0))
+    """it is waited for this long."""
+    hung_after: timedelta = Field(default=timedelta(minutes=30), gt=timedelta(0))
+    """A job that says itself that it took its last step longer ago is hung: nothing is asked of it."""
+    malformed: Otherwise = Otherwise.EVICT
+    """What to do with a job whose declaration cannot be understood."""
+    last_attempt: Otherwise = Otherwise.ASK
+    """What to do where the disruption would end the job for good."""
+    gather: timedelta = Field(default=timedelta(seconds=10), ge=timedelta(0))
+    """How long a job's failing nodes are gathered before the job is disturbed once for all of them."""
+    resume: timedelta = Field(default=timedelta(minutes=30), gt=timedelta(0))
+    """How long a job is followed afterwards, until it runs again and has passed its checkpoint (V13)."""
+
+
 class GroupPolicy(Document):
     """The rules of one node group."""
 
@@ -63,6 +93,7 @@ class GroupPolicy(Document):
     max_quarantined_share: float = Field(default=0.3, gt=0, le=1)
     """Share of the desired size that may be closed to the scheduler at once, at least one node."""
     deadlines: Deadlines = Deadlines()
+    checkpoints: CheckpointPolicy = CheckpointPolicy()
 
     def mode_for(self, *, drill: bool) -> Mode:
         """How far to go: a drill goes no further than real findings may, nor than ``drills`` says."""

@@ -23,6 +23,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from activities.all import node_activities
 from activities.budget import BudgetActivities
+from activities.gang_members import GangMemberActivities
 from activities.hand_over import HandOver
 from activities.permits import PermitActivities, open_desk
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, ExitCode
@@ -34,6 +35,7 @@ from worker.logs import configure_logs
 from worker.policy_file import PolicyFile
 from worker.settings import WorkerSettings, split_address
 from worker.temporal import connect, load_connection, make_runtime, register_search_attributes
+from workflows.disrupt_gang import DisruptGang
 from workflows.fleet_budget import FleetBudget
 from workflows.remediate_node import RemediateNode
 
@@ -98,7 +100,9 @@ async def _work(settings: WorkerSettings) -> None:
                 acts = node_activities(
                     cluster, auto_scaling, policy, desk.ask, HandOver(client), settings.record_dir, settings.cluster
                 )
-                worker = make_worker(client, [*acts, permits.ask_permit, permits.return_permits], executor)
+                gang = GangMemberActivities(client)
+                talking = [gang.join_gang, gang.await_gang, gang.leave_gang, gang.tell_gang]
+                worker = make_worker(client, [*acts, *talking, permits.ask_permit, permits.return_permits], executor)
                 async with make_budget_worker(client, [budget.count_cluster, permits.deliver_grants]):
                     await _serve(worker, client, identity, health, stopping, server.address)
     finally:
@@ -118,7 +122,7 @@ def make_worker(
     return Worker(
         client,
         task_queue=task_queue,
-        workflows=[RemediateNode],
+        workflows=[RemediateNode, DisruptGang],
         activities=acts,  # type: ignore[arg-type]
         activity_executor=executor,
         max_concurrent_activities=ACTS_AT_ONCE,

@@ -14,6 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.permits import Permits
     from workflows.showcase import Showcase
     from workflows.step_runner import StepRunner
+    from workflows.work import Work
 
 _GIVES_BACK = frozenset({Outcome.RELEASED, Outcome.VETOED})
 """A human said so: by `release`, or on the node itself. No other end takes the quarantine off a node."""
@@ -23,12 +24,19 @@ class Closing:
     """Closes one incident. Nothing that fails here changes the outcome: it becomes a note."""
 
     def __init__(
-        self, incident: Incident, controls: Controls, runner: StepRunner, permits: Permits, showcase: Showcase
+        self,
+        incident: Incident,
+        controls: Controls,
+        runner: StepRunner,
+        permits: Permits,
+        work: Work,
+        showcase: Showcase,
     ) -> None:
         self._incident = incident
         self._controls = controls
         self._runner = runner
         self._permits = permits
+        self._work = work
         self._showcase = showcase
 
     async def close(self, outcome: Outcome, summary: str, target: Target | None) -> IncidentReport:
@@ -37,6 +45,7 @@ class Closing:
         if target and outcome in _GIVES_BACK:
             await self._give_back(outcome, summary, target)
         await self._permits.give_back(*PermitKind)
+        await self._work.give_back()
         for step in list(incident.steps.values()):
             if step.ended_at is None:
                 incident.end(step.step, workflow.now(), summary, StepStatus.SKIPPED)

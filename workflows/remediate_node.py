@@ -11,7 +11,7 @@ with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
     from contract import acts
-    from contract.fault import DataTrust, FaultReport, RemediationRequest, Verdict
+    from contract.fault import FaultReport, RemediationRequest, Verdict
     from contract.identity import Fence, NodeIdentity, Target
     from contract.incident import IncidentReport, StepStatus
     from contract.names import (
@@ -39,6 +39,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.showcase import Showcase
     from workflows.step_runner import IncidentEnded, StepRunner
     from workflows.timing import until
+    from workflows.work import Work
 
 _FIRST_REPORT: Final = timedelta(minutes=10)
 _ACTIONABLE: Final = frozenset({Verdict.HARDWARE, Verdict.REPAIRABLE, Verdict.AMBIGUOUS})
@@ -64,7 +65,8 @@ class RemediateNode:
         self._runner.before_parking = self._give_leave_back
         self._showcase = Showcase(self._incident, self._runner)
         self._permits = Permits(self._incident, self._fence, self._runner)
-        self._closing = Closing(self._incident, self._controls, self._runner, self._permits, self._showcase)
+        self._work = Work(self._incident, self._runner, self._permits, lambda: self._target, self._plan)
+        self._closing = Closing(self._incident, self._controls, self._runner, self._permits, self._work, self._showcase)
         self._survey: acts.GroupSurvey | None = None
         self._proving: asyncio.Task[None] | None = None
 
@@ -94,6 +96,7 @@ class RemediateNode:
         await self._replace()
         replacement = await self._await_replacement()
         await self._verify(replacement)
+        await self._follow_the_work()
         await self._see_the_old_one_gone()
 
     # --- messages -------------------------------------------------------------------------------------------------
@@ -221,44 +224,31 @@ class RemediateNode:
         self._tell(Step.PRESERVE, "evidence", sentences.preserved(evidence))
 
     async def _disrupt(self) -> None:
-        """Have leave to disturb the work: from a human where the policy asks, and from the fleet's budget."""
+        """Have leave to disturb the work: from a human where the policy asks, and from the fleet."""
         if self._shadowed(Step.DISRUPT, "Would ask for a permit to stop the node's work."):
             return
-        if Step.DISRUPT in self._incident.policy.approve_before:
-            await self._runner.gate(Step.DISRUPT)
-        await self._permits.hold(PermitKind.DISRUPTION, Step.DISRUPT)
-        self._runner.end(Step.DISRUPT, "The fleet can spare this node's work.")
+        if workflow.patched("gangs"):
+            self._work.in_gangs = True
+            await self._work.find()
+        last = self._work.last_attempts()
+        if last or Step.DISRUPT in self._incident.policy.approve_before:
+            await self._runner.gate(Step.DISRUPT, sentences.before_disruption(last, self._work.attempts()))
+        self._runner.end(Step.DISRUPT, await self._work.hold())
 
     async def _checkpoint(self) -> None:
         """Save what can be believed, name what could be believed before."""
         if self._shadowed(Step.CHECKPOINT, "Would ask the jobs on the node for a checkpoint."):
             return
-        deadline = self._incident.policy.deadlines.checkpoint
+        await self._work.released()
         nonce = hashlib.sha256(f"{self._fence.incident_id}/{self._fence.run_id}".encode()).hexdigest()[:16]
-
-        def request() -> acts.RequestCheckpoints:
-            plan = self._plan()
-            return acts.RequestCheckpoints(
-                target=self._target,
-                nonce=nonce,
-                data=plan.data,
-                device_resource=plan.device_resource,
-                evidence_since=plan.evidence_since if plan.data is DataTrust.SUSPECT else None,
-                deadline=deadline,
-            )
-
-        checkpoints = await self._runner.act(
-            Step.CHECKPOINT,
-            ActivityName.REQUEST_CHECKPOINTS,
-            request,
-            acts.Checkpoints,
-            says="Asking the jobs on the node for a checkpoint.",
-            timing=until(deadline),
-            restart_on_change=True,
-        )
-        for job in checkpoints.jobs:
+        await self._work.save_the_others(nonce)
+        for job in self._work.checkpoints:
             self._incident.facts[f"checkpoint {job.job}"] = sentences.checkpoint(job)
-        self._tell(Step.CHECKPOINT, "checkpoints", sentences.checkpoints(checkpoints))
+        if unsaved := self._work.unsaved():
+            # Nobody waits for this node while a human thinks: what was saved by then is asked for again.
+            await self._work.give_back()
+            await self._runner.gate(Step.CHECKPOINT, sentences.unsaved(unsaved))
+        self._tell(Step.CHECKPOINT, "checkpoints", sentences.checkpoints(self._work.checkpoints))
 
     async def _drain(self) -> None:
         """Take the work off the node through the Eviction API."""
@@ -279,6 +269,8 @@ class RemediateNode:
             timing=until(policy.deadlines.drain),
         )
         self._tell(Step.DRAIN, "drained", sentences.drained(drained))
+        if self._work.in_gangs:
+            await self._work.drained()
 
     async def _replace(self) -> None:
         """Look at the group, then mark the instance unhealthy: the point of no return."""
@@ -343,6 +335,13 @@ class RemediateNode:
         )
         self._tell(Step.VERIFY, "verified", sentences.verified(verified))
 
+    async def _follow_the_work(self) -> None:
+        """See the jobs run again, past what was saved of them: only then is nothing lost."""
+        if self._work.in_gangs:
+            self._runner.begin(Step.CLOSE, "Following the jobs until they have passed their checkpoints.")
+            if seen := await self._work.follow():
+                self._incident.facts["work"] = seen
+
     async def _see_the_old_one_gone(self) -> None:
         deadline = self._incident.policy.deadlines.replacement
         closed = await self._runner.act(
@@ -393,11 +392,13 @@ class RemediateNode:
         if self._incident.identity:
             self._reassess()
         if name in _DISRUPTIVE:
-            await self._permits.hold(PermitKind.DISRUPTION, Step.DISRUPT)
+            await self._work.hold()
+        if name in _DISRUPTIVE - {ActivityName.REQUEST_CHECKPOINTS}:
+            await self._work.released()
 
     async def _give_leave_back(self) -> None:
         """A step that is parked keeps nobody else waiting."""
-        await self._permits.give_back(PermitKind.DISRUPTION)
+        await self._work.give_back()
 
     def _shadowed(self, step: Step, would: str) -> bool:
         if self._incident.mode is not Mode.SHADOW:

@@ -1,12 +1,20 @@
 """Results in words: what a person reads in steps, facts and the closing report. Pure."""
 
 from datetime import datetime
+from typing import Final
 
 from contract import acts
+from contract.gang import FollowedJob, JobOnNode
 from contract.names import Outcome
 from contract.plan import Plan, Rung
 from contract.policy import Mode
 from workflows.incident_state import Incident
+
+_PROOFS: Final = {
+    "file": ", its manifest read in the pod",
+    "s3": ", its manifest read from S3",
+    "word": ", by the pod's own word",
+}
 
 
 def replaced(incident: Incident) -> str:
@@ -62,7 +70,8 @@ def checkpoint(job: acts.JobCheckpoint) -> str:
     """One job's checkpoint."""
     match job.status:
         case acts.CheckpointStatus.SAVED:
-            return f"saved step {job.step} at {job.uri} ({_time(job.saved_at)})"
+            proof = _PROOFS.get(job.proof, "")
+            return f"saved step {job.step} at {job.uri} ({_time(job.saved_at)}{proof})"
         case acts.CheckpointStatus.NAMED:
             later = f"; {job.suspect} later ones are suspect" if job.suspect else ""
             return f"not asked; last to be believed is step {job.step} at {job.uri} ({_time(job.saved_at)}){later}"
@@ -70,18 +79,53 @@ def checkpoint(job: acts.JobCheckpoint) -> str:
             return "declares no checkpoint"
         case acts.CheckpointStatus.FAILED:
             return f"not saved: {job.explanation}"
+        case acts.CheckpointStatus.OBSERVED:
+            return f"never asked, as it declares; its newest is step {job.step} at {job.uri} ({_time(job.saved_at)})"
+        case acts.CheckpointStatus.AT_END:
+            return f"{job.explanation}; its newest is {_step(job)}"
+        case acts.CheckpointStatus.DEAD:
+            return f"nothing was asked: {job.explanation}; its newest is {_step(job)}"
 
 
-def checkpoints(result: acts.Checkpoints) -> str:
+def checkpoints(jobs: tuple[acts.JobCheckpoint, ...]) -> str:
     """All jobs' checkpoints, counted."""
-    if not result.jobs_total:
+    if not jobs:
         return "No job on the node."
     counts = [
-        f"{sum(job.status is status for job in result.jobs)} {status}"
+        f"{sum(job.status is status for job in jobs)} {status}"
         for status in acts.CheckpointStatus
-        if any(job.status is status for job in result.jobs)
+        if any(job.status is status for job in jobs)
     ]
-    return f"{result.jobs_total} jobs: {', '.join(counts)}."
+    return f"{len(jobs)} jobs: {', '.join(counts)}."
+
+
+def before_disruption(last: str, attempts: str) -> str:
+    """What an approval before a disruption decides about."""
+    why = f"This is the last attempt: {last}." if last else "The policy asks for an approval before disrupt."
+    return f"{why} {attempts}." if attempts and not last else why
+
+
+def unsaved(jobs: str) -> str:
+    """What an approval decides about where work would be lost."""
+    return f"Work would be lost: {jobs}. `approve` drains the node all the same."
+
+
+def leave(gangs: tuple[JobOnNode, ...]) -> str:
+    """What may be disturbed."""
+    if not gangs:
+        return "The fleet can spare this node's work."
+    return f"The fleet can spare {', '.join(f'{job.job} ({job.nodes} nodes)' for job in gangs)}, as a whole."
+
+
+def followed(job: FollowedJob) -> str:
+    """A job after its disruption, with what was saved."""
+    seconds = job.saved_accelerator_seconds
+    kept = f"; {job.saved_steps} steps saved" if job.saved_steps is not None else ""
+    if seconds:
+        kept += f" ({seconds:.0f} accelerator-seconds: time between the two checkpoints times accelerators)"
+    lost = f", {job.lost_steps} lost" if job.lost_steps is not None else ""
+    state = "past its checkpoint" if job.passed else "not seen past its checkpoint in time"
+    return f"{state}: {job.explanation}{kept}{lost}"
 
 
 def drained(result: acts.Drained) -> str:
@@ -135,6 +179,10 @@ def given_back(result: acts.GivenBack, outcome: Outcome) -> str:
         return "nothing of ours was on the node any more"
     state = "closed, as it was before us" if result.unschedulable else "open to the scheduler"
     return f"our marks are removed, the node is {state}" + (" (veto)" if outcome is Outcome.VETOED else "")
+
+
+def _step(job: acts.JobCheckpoint) -> str:
+    return f"step {job.step} at {job.uri} ({_time(job.saved_at)})" if job.step is not None else "not known"
 
 
 def _time(moment: datetime | None) -> str:

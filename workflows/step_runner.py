@@ -120,15 +120,17 @@ class StepRunner:
                     self.committed = False
                 await self._failed(step, error)
 
-    async def afterwards(self, name: ActivityName, argument: Message, result: type[R] | None, says: str) -> R | None:
+    async def afterwards(
+        self, name: ActivityName, argument: Message, result: type[R] | None, says: str, timing: Timing = QUICK
+    ) -> R | None:
         """Run an act that must not change the outcome: what it could not do becomes a note."""
         try:
             answer: R | None = await workflow.execute_activity(
                 name,
                 argument,
                 result_type=result,
-                start_to_close_timeout=QUICK.start_to_close,
-                schedule_to_close_timeout=QUICK.schedule_to_close,
+                start_to_close_timeout=timing.start_to_close,
+                schedule_to_close_timeout=timing.schedule_to_close,
                 heartbeat_timeout=HEARTBEAT,
                 retry_policy=RETRY,
                 summary=says,
@@ -163,12 +165,13 @@ class StepRunner:
         self.begin(step, says, StepStatus.WAITING)
         return await self._wait(done, patience, says)
 
-    async def gate(self, step: Step) -> None:
+    async def gate(self, step: Step, why: str = "") -> None:
         """Wait for a human's approval."""
+        why = why or f"The policy asks for an approval before {step}."
         seen = self._controls.approvals
         while self._controls.approvals == seen:
             await self.obey(step)
-            says = f"The policy asks for an approval before {step}. Press `approve`, `abort` or `release`."
+            says = f"{why} Press `approve`, `abort` or `release`."
             self.begin(step, says, StepStatus.WAITING)
             await self._wait_for_human(
                 Stand.AT_GATE, says, lambda: self._controls.approvals > seen, by_itself=lambda: False

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activities.checkpoint import CheckpointActivity, declared_command
+from activities.checkpoint import CheckpointActivity
 from contract.acts import CheckpointStatus, JobCheckpoint, RequestCheckpoints
 from contract.fault import DataTrust
 from contract.names import CHECKPOINT_ANNOTATION, CHECKPOINT_COMMAND_ANNOTATION
@@ -160,28 +160,3 @@ def test_job_with_two_pods_on_the_node_is_asked_once_and_undeclared_ones_are_lis
         "Pod/plain": CheckpointStatus.UNDECLARED,
     }
     assert len([job for job in jobs.values() if job.step]) == 2
-
-
-@pytest.mark.parametrize(
-    ("kind", "command", "says"),
-    [
-        ("http", "[]", "only 'exec' is known"),
-        ("exec", "", "JSON array"),
-        ("exec", "python x.py", "JSON array"),
-        ("exec", "[]", "JSON array"),
-        ("exec", '{"a": 1}', "JSON array"),
-        ("exec", "[1]", "JSON array"),
-    ],
-)
-def test_malformed_declaration_names_pod_annotation_value_and_remedy(kind: str, command: str, says: str) -> None:
-    pod = {
-        "metadata": {
-            "namespace": "n",
-            "name": "p",
-            "annotations": {CHECKPOINT_ANNOTATION: kind, CHECKPOINT_COMMAND_ANNOTATION: command},
-        }
-    }
-    with pytest.raises(ValueError, match="n/p") as raised:
-        declared_command(pod)
-    assert says in str(raised.value)
-    assert "nodemend.io/checkpoint" in str(raised.value)

@@ -15,7 +15,7 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
-from contract import acts
+from contract import acts, gang
 from contract.fault import DataTrust, FaultReport, RemediationRequest, Verdict
 from contract.identity import NodeIdentity
 from contract.incident import IncidentReport
@@ -167,6 +167,14 @@ class World:
                 return acts.GivenBack(changed=True, unschedulable=False)
             case acts.PreserveEvidence():
                 return acts.Evidence(kept=("kernel lines",))
+            case gang.FindJobs():
+                return gang.JobsOnNode(jobs=(gang.JobOnNode(job="default/Job/train", declared=True),), jobs_total=1)
+            case gang.JoinGang(member=member):
+                return gang.GangState(job="default/Job/train", stage=gang.GangStage.RELEASED, members=(member.key,))
+            case gang.FollowJobs():
+                return gang.JobsFollowed()
+            case gang.WriteReceipts():
+                return gang.Receipts()
             case acts.RequestCheckpoints():
                 return acts.Checkpoints()
             case acts.DrainNode():
@@ -202,6 +210,12 @@ _ARGUMENTS: dict[ActivityName, type] = {
     ActivityName.QUARANTINE_NODE: acts.QuarantineNode,
     ActivityName.GIVE_BACK_NODE: acts.GiveBackNode,
     ActivityName.PRESERVE_EVIDENCE: acts.PreserveEvidence,
+    ActivityName.FIND_JOBS: gang.FindJobs,
+    ActivityName.JOIN_GANG: gang.JoinGang,
+    ActivityName.AWAIT_GANG: gang.JoinGang,
+    ActivityName.LEAVE_GANG: gang.LeaveGang,
+    ActivityName.FOLLOW_JOBS: gang.FollowJobs,
+    ActivityName.WRITE_RECEIPTS: gang.WriteReceipts,
     ActivityName.REQUEST_CHECKPOINTS: acts.RequestCheckpoints,
     ActivityName.DRAIN_NODE: acts.DrainNode,
     ActivityName.SURVEY_GROUP: acts.SurveyGroup,

@@ -1,0 +1,140 @@
+"""The jobs that a failing node disturbs: which they are, whether they live, and one checkpoint for a whole gang."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.checkpoint_ask import AskedJob, Asking, Terms, is_running
+from activities.checkpoint_declared import is_declared
+from activities.checkpoint_talk import Talk
+from activities.claim import claimed_node, mark_disrupting
+from activities.cluster import Cluster, Json
+from activities.gang_reader import gang_named, job_object, pods_of, read_attempts, why_dead
+from activities.gangs import Gang, gang_of, is_work
+from activities.waiting import go_on, report_progress
+from contract.acts import LIST_MAX, CheckpointStatus, JobCheckpoint
+from contract.fault import DataTrust
+from contract.gang import (
+    FindJobs,
+    GangLook,
+    GangMember,
+    JobOnNode,
+    JobsOnNode,
+    LookAtGang,
+    RequestGangCheckpoint,
+)
+from contract.names import ActivityName, ErrorType
+
+_NOT_OURS: Final = frozenset(
+    {ErrorType.NODE_GONE, ErrorType.HUMAN_VETO, ErrorType.OWNED_BY_ANOTHER, ErrorType.FENCED_OUT}
+)
+
+
+class JobActivities:
+    """The acts ``find_jobs``, ``look_at_gang`` and ``request_gang_checkpoint``."""
+
+    def __init__(self, cluster: Cluster, talk: Talk | None = None) -> None:
+        self._cluster = cluster
+        self._asking = Asking(cluster, talk or Talk(cluster))
+
+    @activity.defn(name=ActivityName.FIND_JOBS, no_thread_cancel_exception=True)
+    def find_jobs(self, argument: FindJobs) -> JobsOnNode:
+        """Which jobs work on the node. One list, and two reads more for each job of a kind that has attempts.
+
+        Raises:
+            ApplicationError: ``Unreachable`` or ``AccessDenied``.
+        """
+        found: dict[Gang, list[Json]] = {}
+        for pod in self._cluster.pods_on(argument.target.identity.node):
+            if is_work(pod):
+                found.setdefault(gang_of(pod), []).append(pod)
+        jobs = [self._job(gang, pods) for gang, pods in sorted(found.items(), key=lambda item: item[0].job)]
+        jobs.sort(key=lambda job: (job.nodes <= 1, not job.declared))
+        return JobsOnNode(jobs=tuple(jobs[:LIST_MAX]), jobs_total=len(jobs))
+
+    def _job(self, gang: Gang, here: Sequence[Json]) -> JobOnNode:
+        declared = any(is_declared(pod) for pod in here)
+        if gang.kind is None:
+            return JobOnNode(job=gang.job, declared=declared, pods=len(here), ranks=len(here))
+        job = job_object(self._cluster, gang)
+        left = read_attempts(self._cluster, gang, job, here)
+        members = [pod for pod in pods_of(self._cluster, gang) if is_work(pod)] if gang.gang else list(here)
+        nodes = len({pod["spec"].get("nodeName") for pod in members} - {None})
+        return JobOnNode(
+            job=gang.job,
+            uid=job["metadata"]["uid"] if job else "",
+            declared=declared,
+            pods=len(here),
+            nodes=max(1, nodes),
+            ranks=sum(is_running(pod) for pod in members),
+            attempts_left=left.left,
+            ends=left.ends,
+            why=left.why,
+        )
+
+    @activity.defn(name=ActivityName.LOOK_AT_GANG, no_thread_cancel_exception=True)
+    def look_at_gang(self, argument: LookAtGang) -> GangLook:
+        """Whether the job has work to disturb. One that is dead needs no permission to be so.
+
+        Raises:
+            ApplicationError: ``Unreachable`` or ``AccessDenied``.
+        """
+        gang = gang_named(argument.request.job)
+        pods = pods_of(self._cluster, gang)
+        ranks = sum(pod.get("status", {}).get("phase") == "Running" for pod in pods)
+        if dead := why_dead(job_object(self._cluster, gang), pods):
+            return GangLook(alive=False, explanation=dead, ranks=ranks)
+        return GangLook(alive=True, explanation=f"{ranks} of its pods run", ranks=ranks)
+
+    @activity.defn(name=ActivityName.REQUEST_GANG_CHECKPOINT, no_thread_cancel_exception=True)
+    def request_gang_checkpoint(self, argument: RequestGangCheckpoint) -> JobCheckpoint:
+        """Ask the job for one checkpoint, in the name of all its failing nodes that are still ours.
+
+        Raises:
+            ApplicationError: ``Unreachable`` or ``AccessDenied``.
+        """
+        request = argument.request
+        members = [member for member in argument.members if self._is_ours(member)]
+        if not members:
+            return JobCheckpoint(
+                job=request.job,
+                status=CheckpointStatus.DEAD,
+                explanation="no failing node of it is claimed by an incident any more",
+            )
+        gang = gang_named(request.job)
+        pods = tuple(pod for pod in pods_of(self._cluster, gang) if is_work(pod))
+        if dead := why_dead(job_object(self._cluster, gang), pods):
+            return JobCheckpoint(job=request.job, status=CheckpointStatus.DEAD, explanation=dead)
+        for member in members:
+            mark_disrupting(self._cluster, member.target)
+        go_on()
+        report_progress({"job": request.job, "ranks": len(pods), "failing": len(members)})
+        return self._asking.see_to(AskedJob(request.job, pods), terms(argument, members))
+
+    def _is_ours(self, member: GangMember) -> bool:
+        try:
+            claimed_node(self._cluster, member.target)
+        except ApplicationError as error:
+            if error.type in _NOT_OURS:
+                return False
+            raise
+        return True
+
+
+def terms(argument: RequestGangCheckpoint, members: Sequence[GangMember]) -> Terms:
+    """The worst of what the members' faults say: one suspect device spoils the job, one dead rank stops it."""
+    suspect = [member for member in members if member.data is DataTrust.SUSPECT]
+    resources = {member.device_resource for member in suspect}
+    return Terms(
+        nonce=argument.nonce,
+        data=DataTrust.SUSPECT if suspect else DataTrust.TRUSTED,
+        device_resource=resources.pop() if len(resources) == 1 else None,
+        evidence_since=min((m.evidence_since for m in suspect if m.evidence_since), default=None),
+        asked_at=activity.info().scheduled_time,
+        usual=argument.request.deadline,
+        rules=argument.request.rules,
+        failing=frozenset(member.target.identity.node for member in (suspect or members)),
+        ranks_alive=all(member.ranks_alive for member in members),
+    )

@@ -1,0 +1,235 @@
+"""Jobs that span nodes: what ``DisruptGang`` is asked and answers, and what is found out about a job."""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from pydantic import Field
+
+from contract.acts import JobCheckpoint
+from contract.fault import DataTrust
+from contract.identity import Target
+from contract.model import Message
+from contract.policy import CheckpointPolicy
+
+
+class JobOnNode(Message):
+    """One job with pods on a node."""
+
+    job: str
+    """``namespace/kind/name``."""
+    uid: str = ""
+    """Of its object; empty where that cannot be read."""
+    declared: bool = False
+    """Whether it declares a checkpoint."""
+    pods: int = 0
+    """On this node."""
+    nodes: int = 1
+    """That it runs on; more than one makes it a gang with more than one patient."""
+    ranks: int = 0
+    """Its pods that run, on all nodes."""
+    attempts_left: int | None = None
+    """How many more failures it survives; None where nothing bounds them, or nobody knows."""
+    ends: bool = False
+    """Whether this disruption would end it for good."""
+    why: str = ""
+    """About attempts, in words."""
+
+
+class FindJobs(Message):
+    """Argument of ``find_jobs``."""
+
+    target: Target
+
+
+class JobsOnNode(Message):
+    """Result of ``find_jobs``."""
+
+    jobs: tuple[JobOnNode, ...] = ()
+    jobs_total: int = 0
+
+    @property
+    def gangs(self) -> tuple[JobOnNode, ...]:
+        """Jobs that other nodes have a part in, in an order that is the same on each of them."""
+        return tuple(sorted((job for job in self.jobs if job.nodes > 1), key=lambda job: job.job))
+
+    @property
+    def declared_alone(self) -> bool:
+        """Whether a job that has no part elsewhere declares a checkpoint."""
+        return any(job.declared and job.nodes <= 1 for job in self.jobs) or self.jobs_total > len(self.jobs)
+
+
+class GangMember(Message):
+    """A failing node of a gang, as its incident sends it with the signal ``join_gang``."""
+
+    target: Target
+    data: DataTrust = DataTrust.TRUSTED
+    device_resource: str | None = None
+    evidence_since: datetime | None = None
+    ranks_alive: bool = True
+    signature: str = ""
+    covered: bool = False
+    """The node's incident holds leave already, by another gang."""
+
+    @property
+    def key(self) -> str:
+        """Its incident and run."""
+        return f"{self.target.fence.incident_id}/{self.target.fence.run_id}"
+
+
+class GangRequest(Message):
+    """Input of DisruptGang. The members arrive as signals."""
+
+    cluster: str
+    job: str
+    uid: str = ""
+    deadline: timedelta
+    """The policy's deadline for checkpoints, of the node that failed first; so are the rules."""
+    rules: CheckpointPolicy = CheckpointPolicy()
+
+
+class GangStage(StrEnum):
+    """How far a gang is; each stage is past the ones before it."""
+
+    GATHERING = "gathering"
+    QUEUED = "queued"
+    """For the fleet's leave to disturb it."""
+    ASKING = "asking"
+    """It may be disturbed, and is asked for its checkpoint."""
+    RELEASED = "released"
+    """Its failing nodes may be drained."""
+
+
+class LeaveGang(Message):
+    """Argument of the signal ``leave_gang`` and of the act: a node is done with, or its incident went another way."""
+
+    cluster: str
+    job: str
+    uid: str = ""
+    member: str
+    """Key of the member."""
+    drained: bool = False
+    """Its work is gone, and it keeps the leave until it leaves: what fails later finds the job started anew."""
+
+
+class GangState(Message):
+    """Answer of the query ``gang``, and the result of the workflow."""
+
+    job: str
+    stage: GangStage = GangStage.GATHERING
+    members: tuple[str, ...] = ()
+    """Keys of those that are in it."""
+    suspects: tuple[str, ...] = ()
+    """Keys of those whose fault may have spoiled what the job computed."""
+    joined: int = 0
+    """How many nodes have ever joined."""
+    windows: int = 0
+    """How often the job was disturbed: a node that fails once the others are drained opens another window."""
+    requests: int = 0
+    """How many checkpoints were asked for: at most one a window."""
+    summary: str = ""
+    """What it does or waits for, in words."""
+    checkpoint: JobCheckpoint | None = None
+    first: str = ""
+    """Key of the member that follows the job afterwards."""
+
+
+class JoinGang(Message):
+    """Argument of ``join_gang`` and ``await_gang``."""
+
+    request: GangRequest
+    member: GangMember
+    nudges: int = 0
+    """How many signals told the incident to look again: each starts the act anew."""
+
+
+class TellGang(Message):
+    """Argument of ``tell_gang``."""
+
+    members: tuple[GangMember, ...]
+    nudge: bool = True
+    """Whether to send them the signal that makes them look; else they are only looked for."""
+
+
+class ToldGang(Message):
+    """Result of ``tell_gang``."""
+
+    gone: tuple[str, ...] = ()
+    """Keys of members whose incident runs no more."""
+
+
+class LookAtGang(Message):
+    """Argument of ``look_at_gang``."""
+
+    request: GangRequest
+    members: tuple[GangMember, ...]
+
+
+class GangLook(Message):
+    """Result of ``look_at_gang``."""
+
+    alive: bool
+    """Whether it has work that a disruption would disturb."""
+    explanation: str
+    ranks: int = 0
+    """Pods that run."""
+
+
+class RequestGangCheckpoint(Message):
+    """Argument of ``request_gang_checkpoint``."""
+
+    request: GangRequest
+    members: tuple[GangMember, ...]
+    nonce: str
+
+
+class FollowedJob(Message):
+    """A job after its disruption (V13)."""
+
+    job: str
+    resumed: bool = False
+    """All ranks that it had run again."""
+    passed: bool = False
+    """It is past the step that it was to resume from."""
+    at: int | None = None
+    """The last step that it was seen at."""
+    explanation: str = ""
+    saved_steps: int | None = None
+    saved_accelerator_seconds: float | None = None
+    lost_steps: int | None = None
+
+
+class FollowJobs(Message):
+    """Argument of ``follow_jobs``."""
+
+    target: Target
+    checkpoints: tuple[JobCheckpoint, ...]
+    ranks: dict[str, int] = Field(default_factory=dict)
+    """How many pods of each job ran before."""
+    deadline: timedelta
+
+
+class JobsFollowed(Message):
+    """Result of ``follow_jobs``."""
+
+    jobs: tuple[FollowedJob, ...] = ()
+
+
+class WriteReceipts(Message):
+    """Argument of ``write_receipts``: why each job restarted, for its owner."""
+
+    target: Target
+    reason: str
+    device: str = ""
+    line: str
+    """The kernel line."""
+    jobs: tuple[JobOnNode, ...]
+    checkpoints: tuple[JobCheckpoint, ...] = ()
+    followed: tuple[FollowedJob, ...] = ()
+
+
+class Receipts(Message):
+    """Result of ``write_receipts``."""
+
+    written: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()
+    """Jobs that have none, and why."""

@@ -1,0 +1,276 @@
+"""DisruptGang: a job that spans nodes is one patient, however many of its nodes fail.
+
+One permit for all its failing nodes, one checkpoint, and then all of them drain together: two failing nodes of one job
+never wait for each other's budget. A node that fails later joins. A job that is dead already needs neither.
+"""
+
+import asyncio
+import hashlib
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
+    from contract.acts import CheckpointStatus, JobCheckpoint
+    from contract.gang import (
+        GangLook,
+        GangMember,
+        GangRequest,
+        GangStage,
+        GangState,
+        LeaveGang,
+        LookAtGang,
+        RequestGangCheckpoint,
+        TellGang,
+        ToldGang,
+    )
+    from contract.model import Message
+    from contract.names import DISRUPT_GANG, GANG_QUERY, JOIN_GANG, LEAVE_GANG, PERMIT_GRANTED, ActivityName
+    from contract.permit import AskPermit, PermitAnswer, PermitRequest, ReturnPermits
+    from workflows.gang_state import Gang
+    from workflows.step_runner import describe
+    from workflows.timing import HEARTBEAT, PERMIT, QUICK, RETRY, Timing
+
+_FIRST_MEMBER: Final = timedelta(minutes=10)
+_CHECK_MEMBERS: Final = timedelta(minutes=10)
+"""Between two looks whether members' incidents still run; it doubles, so that waiting fills no history."""
+_LONGEST_CHECK: Final = timedelta(hours=4)
+_MARGIN: Final = timedelta(minutes=1)
+"""On top of the deadline, for an answer on its way."""
+
+R = TypeVar("R", bound=Message)
+
+
+@workflow.defn(name=DISRUPT_GANG)
+class DisruptGang:
+    """One job, from its first failing node to the last of them gone."""
+
+    @workflow.init
+    def __init__(self, request: GangRequest) -> None:
+        """Signals may be handled before the first line of ``run``, so everything stands here."""
+        self._gang = Gang(request, workflow.info().run_id)
+        self._nudges = 0
+        self._asked: PermitRequest | None = None
+        self._granted = False
+
+    @workflow.run
+    async def run(self, _request: GangRequest) -> GangState:
+        """Gather, have leave, ask once, release; then hold the leave until the last node is done with."""
+        try:
+            await self._wait(lambda: bool(self._gang.members), _FIRST_MEMBER, "first member")
+            while self._gang.members:
+                await self._gather()
+                await self._have_leave()
+                await self._see_to_the_checkpoint()
+                await self._until_another_fails()
+        finally:
+            self._gang.closing = True
+            await self._give_leave_back()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        return self._gang.state().model_copy(update={"stage": self._gang.stage})
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    @workflow.signal(name=JOIN_GANG, description="A node of this job fails (a GangMember, from its incident).")
+    def join(self, payload: Any) -> None:
+        """Take a failing node in."""
+        try:
+            self._gang.join(GangMember.model_validate(payload))
+        except ValidationError as error:
+            workflow.logger.warning("A member could not be read: %s", error)
+        self._show(self._gang.summary)
+
+    @workflow.signal(name=LEAVE_GANG, description="A node of this job is done with (a LeaveGang, from its incident).")
+    def leave(self, payload: Any) -> None:
+        """Let a node go."""
+        try:
+            left = LeaveGang.model_validate(payload)
+            self._gang.leave(left.member, drained=left.drained)
+        except ValidationError as error:
+            workflow.logger.warning("A leave could not be read: %s", error)
+        self._show(self._gang.summary)
+
+    @workflow.signal(name=PERMIT_GRANTED, description="FleetBudget says that the queued permit is granted.")
+    def permit_granted(self, _payload: Any) -> None:
+        """Ask the issuer again: its word counts, not that of whoever can send signals."""
+        self._nudges += 1
+
+    @workflow.query(name=GANG_QUERY, description="How far it is, who is in it, and its checkpoint.")
+    def gang(self) -> GangState:
+        """The gang as of now."""
+        return self._gang.state()
+
+    # --- the steps --------------------------------------------------------------------------------------------------
+
+    async def _gather(self) -> None:
+        """Let the job's other failing nodes join."""
+        gang = self._gang
+        gang.open_window()
+        if gang.request.rules.gather:
+            await self._wait(lambda: not gang.undrained, gang.request.rules.gather, "gathering the job's failing nodes")
+
+    async def _have_leave(self) -> None:
+        """Have the fleet's leave to disturb the job. A dead one needs none, nor does a node that has leave already."""
+        gang = self._gang
+        if not gang.undrained:
+            return
+        try:
+            look = await self._act(
+                ActivityName.LOOK_AT_GANG, LookAtGang(request=gang.request, members=gang.undrained), GangLook
+            )
+        except ActivityError as error:
+            workflow.logger.warning("The job could not be looked at, so it counts as alive: %s", describe(error)[1])
+            look = GangLook(alive=True, explanation="it could not be looked at")
+        if not look.alive:
+            self._release(
+                JobCheckpoint(job=gang.request.job, status=CheckpointStatus.DEAD, explanation=look.explanation)
+            )
+            return
+        if self._granted or gang.covered or not gang.undrained:
+            return
+        gang.stage = GangStage.QUEUED
+        self._show("it is queued for the fleet's leave to disturb the job.")
+        self._asked = self._asked or gang.permit()
+        while gang.undrained and not gang.covered:
+            asked = AskPermit(request=self._asked, nudges=self._nudges)
+            if await self._interruptible(
+                ActivityName.ASK_PERMIT,
+                asked,
+                PermitAnswer,
+                PERMIT,
+                lambda asked=asked: not gang.undrained or gang.covered or self._nudges != asked.nudges,
+            ):
+                self._granted = True
+                return
+
+    async def _see_to_the_checkpoint(self) -> None:
+        """Ask the job once, in the name of all its failing nodes."""
+        gang = self._gang
+        if gang.stage is GangStage.RELEASED or not gang.undrained:
+            return
+        gang.stage = GangStage.ASKING
+        self._show("the job is asked for a checkpoint.")
+        await self._tell()
+        info = workflow.info()
+        nonce = hashlib.sha256(f"{info.workflow_id}/{info.run_id}/{gang.windows}".encode()).hexdigest()[:16]
+        most = max(gang.request.deadline, gang.request.rules.longest) + _MARGIN
+        end = workflow.now() + most
+        asked = False
+        while gang.undrained:
+            members, suspects = gang.undrained, gang.suspects_at_work
+            if not suspects and not asked:
+                asked, gang.requests = True, gang.requests + 1
+            left = max(end - workflow.now(), timedelta(seconds=1))
+            try:
+                answer = await self._interruptible(
+                    ActivityName.REQUEST_GANG_CHECKPOINT,
+                    RequestGangCheckpoint(request=gang.request, members=members, nonce=nonce),
+                    JobCheckpoint,
+                    Timing(start_to_close=left, schedule_to_close=left),
+                    # A fault that spoils data and shows only now: what is asked for would carry the damage.
+                    lambda suspects=suspects: not gang.undrained or bool(gang.suspects_at_work - suspects),
+                )
+            except ActivityError as error:
+                answer = JobCheckpoint(
+                    job=gang.request.job, status=CheckpointStatus.FAILED, explanation=describe(error)[1][:500]
+                )
+            if answer:
+                self._release(answer)
+                return
+
+    async def _until_another_fails(self) -> None:
+        """Hold the leave while any of the failing nodes is worked on, or until one fails that finds the job anew."""
+        gang, patience = self._gang, _CHECK_MEMBERS
+
+        def over() -> bool:
+            return not gang.members or (gang.stage is not GangStage.RELEASED and bool(gang.undrained))
+
+        await self._tell()
+        while not over():
+            if not await self._wait(over, patience, "the last node is done with"):
+                await self._tell(nudge=False)
+                patience = min(patience * 2, _LONGEST_CHECK)
+
+    # --- what the steps stand on ------------------------------------------------------------------------------------
+
+    def _release(self, checkpoint: JobCheckpoint) -> None:
+        self._gang.checkpoint = checkpoint
+        self._gang.stage = GangStage.RELEASED
+        self._show("its failing nodes may be drained.")
+
+    async def _tell(self, *, nudge: bool = True) -> None:
+        """Have the members look here, and drop those that run no more."""
+        if members := tuple(self._gang.members.values()):
+            try:
+                told = await self._act(ActivityName.TELL_GANG, TellGang(members=members, nudge=nudge), ToldGang)
+            except ActivityError as error:
+                # They look by themselves as well.
+                workflow.logger.warning("Members could not be told: %s", describe(error)[1])
+            else:
+                self._gang.drop(told.gone)
+
+    async def _give_leave_back(self) -> None:
+        if self._asked:
+            tokens = (self._asked.token,)
+            argument = ReturnPermits(cluster=self._gang.request.cluster, tokens=tokens)
+            try:
+                await self._act(ActivityName.RETURN_PERMITS, argument, None)
+            except ActivityError as error:
+                # FleetBudget looks for holders that run no more.
+                workflow.logger.warning("The permit could not be given back: %s", describe(error)[1])
+
+    async def _act(self, name: ActivityName, argument: Message, result: type[R] | None) -> R:
+        answer: R = await workflow.execute_activity(
+            name,
+            argument,
+            result_type=result,
+            start_to_close_timeout=QUICK.start_to_close,
+            schedule_to_close_timeout=QUICK.schedule_to_close,
+            heartbeat_timeout=HEARTBEAT,
+            retry_policy=RETRY,
+            summary=self._gang.request.job[:100],
+        )
+        return answer
+
+    async def _interruptible(
+        self, name: ActivityName, argument: Message, result: type[R], timing: Timing, interrupted: Any
+    ) -> R | None:
+        """Run an act that what happens meanwhile may stop; None where it did."""
+        handle: workflow.ActivityHandle[R] = workflow.start_activity(
+            name,
+            argument,
+            result_type=result,
+            start_to_close_timeout=timing.start_to_close,
+            schedule_to_close_timeout=timing.schedule_to_close,
+            heartbeat_timeout=HEARTBEAT,
+            retry_policy=RETRY,
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=self._gang.request.job[:100],
+        )
+        try:
+            await workflow.wait_condition(lambda: handle.done() or interrupted())
+        except asyncio.CancelledError:
+            handle.cancel()
+            raise
+        if not handle.done():
+            handle.cancel()
+            await workflow.wait_condition(handle.done)
+            failure = handle.exception()
+            if failure and is_cancelled_exception(failure):
+                return None
+        return handle.result()
+
+    async def _wait(self, done: Any, patience: timedelta, summary: str) -> bool:
+        try:
+            await workflow.wait_condition(done, timeout=patience, timeout_summary=summary)
+        except TimeoutError:
+            return False
+        return True
+
+    def _show(self, summary: str) -> None:
+        self._gang.summary = summary
+        workflow.set_current_details(self._gang.details())

@@ -1,0 +1,147 @@
+"""What a gang's workflow knows: its failing nodes, how far it is, and the answer to who asks. Plain and pure."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from contract.acts import CheckpointStatus, JobCheckpoint
+from contract.fault import DataTrust
+from contract.gang import GangMember, GangRequest, GangStage, GangState
+from contract.names import gang_id
+from contract.permit import PermitKind, PermitRequest
+
+MEMBERS_SHOWN: Final = 30
+
+
+@dataclass
+class Gang:
+    """One job that loses nodes, as one patient."""
+
+    request: GangRequest
+    run_id: str
+    stage: GangStage = GangStage.GATHERING
+    members: dict[str, GangMember] = field(default_factory=dict)
+    drained: set[str] = field(default_factory=set)
+    """Members whose work is gone. When all are, the window is over: the job may run again, and would lose what it
+    does from then on to a node that were released without asking."""
+    windows: int = 0
+    joined: set[str] = field(default_factory=set)
+    requests: int = 0
+    summary: str = "its failing nodes are gathered."
+    checkpoint: JobCheckpoint | None = None
+    closing: bool = False
+    """Nobody joins any more: whoever comes now starts the next run."""
+    _first: str = ""
+
+    def join(self, member: GangMember) -> None:
+        """A node fails. Joining twice is joining once; what it says anew counts."""
+        if not self.closing:
+            self.members[member.key] = member
+            self.drained.discard(member.key)
+            self.joined.add(member.key)
+            self._first = self._first or member.key
+
+    def leave(self, key: str, *, drained: bool = False) -> None:
+        """A node is done with, or drained and not yet done with."""
+        if not drained:
+            self.members.pop(key, None)
+            self.drained.discard(key)
+        elif key in self.members:
+            self.drained.add(key)
+        if self.stage is GangStage.RELEASED and not self.undrained:
+            self.stage, self._first = GangStage.GATHERING, ""
+            self.summary = "its failing nodes are drained."
+
+    def open_window(self) -> None:
+        """Nodes fail: the job is going to be disturbed once for all of them."""
+        self.windows += 1
+        self.stage, self.checkpoint = GangStage.GATHERING, None
+        self.summary = "its failing nodes are gathered."
+
+    @property
+    def undrained(self) -> tuple[GangMember, ...]:
+        """Members whose work is still there."""
+        return tuple(member for key, member in self.members.items() if key not in self.drained)
+
+    def drop(self, keys: tuple[str, ...]) -> None:
+        """Incidents that run no more were terminated: they will not say so."""
+        for key in keys:
+            self.leave(key)
+
+    @property
+    def suspects(self) -> frozenset[str]:
+        """Members whose fault may have spoiled what the job computed."""
+        return frozenset(key for key, member in self.members.items() if member.data is DataTrust.SUSPECT)
+
+    @property
+    def suspects_at_work(self) -> frozenset[str]:
+        """Those of them whose work is still there."""
+        return self.suspects - self.drained
+
+    @property
+    def covered(self) -> bool:
+        """Whether a member's incident holds leave already, by another job on its node."""
+        return any(member.covered for member in self.members.values())
+
+    def permit(self) -> PermitRequest:
+        """The one permit for all members, in the name of the node that failed first."""
+        member = next(iter(self.members.values()))
+        identity = member.target.identity
+        return PermitRequest(
+            kind=PermitKind.DISRUPTION,
+            incident_id=gang_id(self.request.cluster, self.request.job, self.request.uid),
+            run_id=self.run_id,
+            cluster=self.request.cluster,
+            group=identity.group or "",
+            node=identity.node,
+            zone=identity.zone,
+            signature=member.signature,
+        )
+
+    def state(self) -> GangState:
+        """The answer to who asks."""
+        return GangState(
+            job=self.request.job,
+            stage=GangStage.GATHERING if self.closing else self.stage,
+            members=() if self.closing else tuple(self.members),
+            suspects=tuple(sorted(self.suspects)),
+            joined=len(self.joined),
+            windows=self.windows,
+            requests=self.requests,
+            summary=self.summary,
+            checkpoint=self.checkpoint,
+            first=self._first,
+        )
+
+    def details(self) -> str:
+        """For the Temporal UI."""
+        nodes = [member.target.identity.node for member in self.members.values()]
+        more = f" and {len(nodes) - MEMBERS_SHOWN} more" if len(nodes) > MEMBERS_SHOWN else ""
+        listed = ", ".join(f"`{node}`" for node in nodes[:MEMBERS_SHOWN]) or "none"
+        return (
+            f"**{self.request.job}** · {self.stage}\n\n{self.summary}\n\n"
+            f"Failing nodes in it now: {listed}{more}. Joined in all: {len(self.joined)}. "
+            f"Checkpoints asked for: {self.requests}.\n\nEach node has an incident of its own; press there."
+        )
+
+
+def as_seen_by(checkpoint: JobCheckpoint, member: GangMember) -> JobCheckpoint:
+    """The gang's checkpoint for one of its nodes: what was saved after a suspect fault's first sign is suspect."""
+    spoiled = (
+        checkpoint.status is CheckpointStatus.SAVED
+        and member.data is DataTrust.SUSPECT
+        and member.evidence_since is not None
+        and checkpoint.saved_at is not None
+        and checkpoint.saved_at >= member.evidence_since
+    )
+    if not spoiled:
+        return checkpoint
+    why = f"step {checkpoint.step} was saved after the first sign of a fault that spoils data: it is not to be used"
+    return checkpoint.model_copy(
+        update={
+            "status": CheckpointStatus.FAILED,
+            "step": checkpoint.previous_step,
+            "saved_at": checkpoint.previous_at,
+            "suspect": 1,
+            "explanation": why,
+        }
+    )

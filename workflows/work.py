@@ -1,0 +1,297 @@
+"""The work on a failing node: leave to disturb it, its checkpoints, and what became of it afterwards.
+
+A job that spans nodes is its ``DisruptGang``'s patient: the gang holds the leave for all its failing nodes and asks
+once. A node without such a job asks for a permit of its own, and its jobs by itself.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from contract import acts, gang
+    from contract.fault import DataTrust
+    from contract.identity import Target
+    from contract.names import ActivityName, Step
+    from contract.permit import PermitKind
+    from contract.plan import Plan
+    from contract.policy import Otherwise
+    from workflows import sentences
+    from workflows.gang_state import as_seen_by
+    from workflows.incident_state import Incident
+    from workflows.permits import Permits
+    from workflows.step_runner import StepRunner
+    from workflows.timing import PERMIT, until
+
+_FRESH: Final = timedelta(minutes=2)
+"""How long what was found on a node is believed: whoever waited longer for leave looks again."""
+
+
+class Work:
+    """The work on one incident's node."""
+
+    def __init__(
+        self,
+        incident: Incident,
+        runner: StepRunner,
+        permits: Permits,
+        target: Callable[[], Target],
+        plan: Callable[[], Plan],
+    ) -> None:
+        self.in_gangs = False
+        """Whether this incident knows of gangs at all: those from before do not."""
+        self.checkpoints: tuple[acts.JobCheckpoint, ...] = ()
+        self._incident = incident
+        self._runner = runner
+        self._permits = permits
+        self._target = target
+        self._plan = plan
+        self._jobs = gang.JobsOnNode()
+        self._found_at: datetime | None = None
+        self._held = False
+        self._joined: dict[str, gang.JobOnNode] = {}
+        self._states: dict[str, gang.GangState] = {}
+        self._first: dict[str, str] = {}
+
+    # --- leave --------------------------------------------------------------------------------------------------------
+
+    async def find(self) -> None:
+        """See which jobs work on the node."""
+        self._jobs = await self._runner.act(
+            Step.DISRUPT,
+            ActivityName.FIND_JOBS,
+            lambda: gang.FindJobs(target=self._target()),
+            gang.JobsOnNode,
+            says="Finding the jobs on the node.",
+        )
+        self._found_at = workflow.now()
+
+    def last_attempts(self) -> str:
+        """Jobs that this would end for good, where the policy wants a human to decide that; empty where none."""
+        if self._incident.policy.checkpoints.last_attempt is not Otherwise.ASK:
+            return ""
+        return "; ".join(f"{job.job} would end for good ({job.why})" for job in self._jobs.jobs if job.ends)
+
+    def attempts(self) -> str:
+        """What each job has left, for whoever approves."""
+        bounded = [job for job in self._jobs.jobs if job.attempts_left is not None]
+        return "; ".join(f"{job.job}: {job.attempts_left} attempts left ({job.why})" for job in bounded)
+
+    async def hold(self) -> str:
+        """Have leave to disturb the work, waiting for it as long as it takes. Returns what was got, in words."""
+        if not self.in_gangs:
+            await self._permits.hold(PermitKind.DISRUPTION, Step.DISRUPT)
+        while self.in_gangs and not self._held:
+            if not self._fresh:
+                await self.find()
+            known = self._jobs.gangs
+            for number, job in enumerate(known):
+                await self._join(job, covered=number > 0)
+            if not known:
+                await self._permits.hold(PermitKind.DISRUPTION, Step.DISRUPT)
+            if not self._fresh:
+                await self.find()
+            self._held = [(job.job, job.uid) for job in known] == [(job.job, job.uid) for job in self._jobs.gangs]
+            if not self._held:
+                await self.give_back()
+        return sentences.leave(self._jobs.gangs)
+
+    @property
+    def _fresh(self) -> bool:
+        return self._found_at is not None and workflow.now() - self._found_at < _FRESH
+
+    async def give_back(self) -> None:
+        """Give the leave back: whatever waits for it may go on."""
+        await self._permits.give_back(PermitKind.DISRUPTION)
+        self._held = False
+        joined, self._joined, self._states = self._joined, {}, {}
+        for job in joined.values():
+            await self._leave(job, drained=False)
+
+    async def _join(self, job: gang.JobOnNode, *, covered: bool) -> None:
+        self._joined[job.job] = job
+        await self._runner.act(
+            Step.DISRUPT,
+            ActivityName.JOIN_GANG,
+            lambda: self._asking(job, covered=covered),
+            gang.GangState,
+            says=f"Asking for leave to disturb {job.job}, which runs on {job.nodes} nodes.",
+            timing=PERMIT,
+            restart_on_change=True,
+        )
+
+    async def _leave(self, job: gang.JobOnNode, *, drained: bool) -> None:
+        request, member = self._request(job), self._member(covered=False)
+        argument = gang.LeaveGang(
+            cluster=request.cluster, job=request.job, uid=request.uid, member=member.key, drained=drained
+        )
+        await self._runner.afterwards(ActivityName.LEAVE_GANG, argument, None, job.job)
+
+    # --- checkpoints --------------------------------------------------------------------------------------------------
+
+    async def released(self) -> None:
+        """Wait until the gangs have seen to their checkpoints."""
+        for job in self._joined.values():
+            if job.job not in self._states:
+                await self._await(job)
+
+    async def _await(self, job: gang.JobOnNode) -> None:
+        state = await self._runner.act(
+            Step.CHECKPOINT,
+            ActivityName.AWAIT_GANG,
+            lambda: self._asking(job, covered=False),
+            gang.GangState,
+            says=f"Waiting until {job.job} has saved a checkpoint.",
+            timing=PERMIT,
+            restart_on_change=True,
+        )
+        self._states[job.job] = state
+        self._first[job.job] = state.first
+        if state.checkpoint:
+            seen = as_seen_by(state.checkpoint, self._member(covered=False))
+            self.checkpoints = (*(item for item in self.checkpoints if item.job != job.job), seen)
+
+    async def save_the_others(self, nonce: str) -> None:
+        """Ask the jobs that have no part elsewhere. Nothing is done where none of them declares a checkpoint."""
+        rules, deadline = self._incident.policy.checkpoints, self._incident.policy.deadlines.checkpoint
+        gangs = {job.job for job in self._jobs.gangs}
+        if self.in_gangs and not self._jobs.declared_alone:
+            self.checkpoints += tuple(
+                acts.JobCheckpoint(job=job.job, status=acts.CheckpointStatus.UNDECLARED)
+                for job in self._jobs.jobs
+                if job.job not in gangs
+            )
+            return
+
+        def request() -> acts.RequestCheckpoints:
+            plan = self._plan()
+            return acts.RequestCheckpoints(
+                target=self._target(),
+                nonce=nonce,
+                data=plan.data,
+                device_resource=plan.device_resource,
+                evidence_since=plan.evidence_since if plan.data is DataTrust.SUSPECT else None,
+                deadline=deadline,
+                ranks_alive=self._ranks_alive,
+                rules=rules,
+                leave_out=tuple(sorted(gangs)),
+            )
+
+        answer = await self._runner.act(
+            Step.CHECKPOINT,
+            ActivityName.REQUEST_CHECKPOINTS,
+            request,
+            acts.Checkpoints,
+            says="Asking the jobs on the node for a checkpoint.",
+            timing=until(max(deadline, rules.longest)),
+            restart_on_change=True,
+        )
+        self.checkpoints += answer.jobs
+
+    def unsaved(self) -> str:
+        """Jobs that saved nothing and whose owner, or the policy, wants a human to decide; empty where none."""
+        return "; ".join(
+            f"{item.job} saved nothing ({item.explanation})"
+            for item in self.checkpoints
+            if item.status is acts.CheckpointStatus.FAILED and item.otherwise is Otherwise.ASK
+        )
+
+    # --- afterwards ---------------------------------------------------------------------------------------------------
+
+    async def drained(self) -> None:
+        """The work is gone from the node: tell the gangs, and the jobs' owners."""
+        for job in self._joined.values():
+            await self._leave(job, drained=True)
+        await self._receipts(())
+
+    async def follow(self) -> str:
+        """Follow the jobs until they have passed their checkpoints. Returns what was seen; empty where nothing was."""
+        mine = [item for item in self.checkpoints if self._is_mine(item)]
+        if not mine:
+            return ""
+        await self.give_back()
+        deadline = self._incident.policy.checkpoints.resume
+        answer = await self._runner.afterwards(
+            ActivityName.FOLLOW_JOBS,
+            gang.FollowJobs(
+                target=self._target(),
+                checkpoints=tuple(mine),
+                ranks={job.job: job.ranks for job in self._jobs.jobs},
+                deadline=deadline,
+            ),
+            gang.JobsFollowed,
+            "until the jobs have passed their checkpoints",
+            until(deadline),
+        )
+        if answer is None:
+            return ""
+        await self._receipts(answer.jobs)
+        for job in answer.jobs:
+            self._incident.facts[f"resumed {job.job}"] = sentences.followed(job)
+        passed = sum(job.passed for job in answer.jobs)
+        return f"{passed} of {len(answer.jobs)} jobs run again and have passed their checkpoints"
+
+    def _is_mine(self, checkpoint: acts.JobCheckpoint) -> bool:
+        """Of a gang, the incident that joined first follows the job for all."""
+        if checkpoint.status is acts.CheckpointStatus.UNDECLARED:
+            return False
+        first = self._first.get(checkpoint.job)
+        return first is None or first == self._member(covered=False).key
+
+    async def _receipts(self, followed: tuple[gang.FollowedJob, ...]) -> None:
+        known = {job.job for job in followed}
+        jobs = tuple(job for job in self._jobs.jobs if job.uid and (not followed or job.job in known))
+        if not jobs:
+            return
+        finding = self._incident.findings[0]
+        receipts = await self._runner.afterwards(
+            ActivityName.WRITE_RECEIPTS,
+            gang.WriteReceipts(
+                target=self._target(),
+                reason=finding.reason,
+                device=finding.fields.get("device", ""),
+                line=finding.message,
+                jobs=jobs,
+                checkpoints=self.checkpoints,
+                followed=followed,
+            ),
+            gang.Receipts,
+            "receipts on the jobs",
+        )
+        for missed in receipts.missed if receipts else ():
+            self._incident.note(f"A job has no receipt: {missed}")
+
+    # --- what they stand on -------------------------------------------------------------------------------------------
+
+    def _asking(self, job: gang.JobOnNode, *, covered: bool) -> gang.JoinGang:
+        return gang.JoinGang(
+            request=self._request(job), member=self._member(covered=covered), nudges=self._permits.nudges
+        )
+
+    def _request(self, job: gang.JobOnNode) -> gang.GangRequest:
+        policy = self._incident.policy
+        return gang.GangRequest(
+            cluster=self._incident.request.cluster,
+            job=job.job,
+            uid=job.uid,
+            deadline=policy.deadlines.checkpoint,
+            rules=policy.checkpoints,
+        )
+
+    def _member(self, *, covered: bool) -> gang.GangMember:
+        plan = self._plan()
+        return gang.GangMember(
+            target=self._target(),
+            data=plan.data,
+            device_resource=plan.device_resource,
+            evidence_since=plan.evidence_since if plan.data is DataTrust.SUSPECT else None,
+            ranks_alive=self._ranks_alive,
+            signature=self._incident.findings[0].signature,
+            covered=covered,
+        )
+
+    @property
+    def _ranks_alive(self) -> bool:
+        return all(finding.workload_alive for finding in self._incident.findings)
