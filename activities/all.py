@@ -11,6 +11,7 @@ from activities.close import CloseActivity
 from activities.cluster import Cluster
 from activities.drain import DrainActivity
 from activities.identify import IdentifyNodeActivity
+from activities.machines.all import Machines
 from activities.preserve import PreserveActivity
 from activities.quarantine import QuarantineActivity
 from activities.record import RecordActivity
@@ -32,7 +33,8 @@ def node_activities(
 ) -> list[Callable[..., Any]]:
     """The acts of RemediateNode, in the order of the runbook."""
     quarantine = QuarantineActivity(cluster)
-    replace = ReplaceActivity(cluster, auto_scaling, policy)
+    machines = Machines(auto_scaling)
+    replace = ReplaceActivity(cluster, auto_scaling, machines, policy)
     identify = IdentifyNodeActivity(cluster, auto_scaling, policy, ask_permit, hand_over, cluster_name)
     return [
         identify.identify_node,
@@ -42,10 +44,12 @@ def node_activities(
         CheckpointActivity(cluster).request_checkpoints,
         DrainActivity(cluster).drain_node,
         replace.survey_group,
+        replace.raise_spare,
+        replace.lower_spare,
         replace.mark_instance_unhealthy,
-        AwaitReplacementActivity(cluster, auto_scaling).await_replacement,
+        AwaitReplacementActivity(cluster, auto_scaling, machines, record_dir).await_replacement,
         VerifyActivity(cluster).verify_replacement,
-        CloseActivity(cluster, auto_scaling).close_incident,
+        CloseActivity(cluster, machines).close_incident,
         quarantine.give_back_node,
         RecordActivity(record_dir).write_record,
     ]

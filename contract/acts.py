@@ -15,7 +15,7 @@ from contract.incident import IncidentReport
 from contract.model import Message
 from contract.permit import PermitAnswer
 from contract.policy import GroupPolicy
-from contract.replacement import Found, NodeJob, ReplaceCall, ReplacementPolicy
+from contract.replacement import Found, ReplaceCall, ReplacementPolicy, StartupTaint
 
 LIST_MAX = 20
 """Longest list of names in a result; counts beside it say how many there were."""
@@ -287,6 +287,7 @@ class AwaitReplacement(Message):
     target: Target
     survey: GroupSurvey
     deadline: timedelta
+    startup_taint: StartupTaint = StartupTaint.REGISTRATION
 
 
 class Replacement(Message):

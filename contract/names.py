@@ -65,6 +65,8 @@ class Step(StrEnum):
     DISRUPT = "disrupt"
     CHECKPOINT = "checkpoint"
     DRAIN = "drain"
+    RESET_DEVICE = "reset-device"
+    REBOOT = "reboot"
     REPLACE = "replace"
     AWAIT_REPLACEMENT = "await-replacement"
     VERIFY = "verify"
@@ -85,6 +87,7 @@ class Outcome(StrEnum):
 
     REPLACED = "replaced"
     REPLACED_UNVERIFIED = "replaced-unverified"
+    REPAIRED = "repaired"
     OBSERVED = "observed"
     SHADOWED = "shadowed"
     STALE = "stale"
@@ -110,7 +113,11 @@ class ActivityName(StrEnum):
     REQUEST_CHECKPOINTS = "request_checkpoints"
     DRAIN_NODE = "drain_node"
     SURVEY_GROUP = "survey_group"
+    RAISE_SPARE = "raise_spare"
+    LOWER_SPARE = "lower_spare"
     MARK_INSTANCE_UNHEALTHY = "mark_instance_unhealthy"
+    REBOOT_MACHINE = "reboot_machine"
+    RESET_DEVICES = "reset_devices"
     AWAIT_REPLACEMENT = "await_replacement"
     VERIFY_REPLACEMENT = "verify_replacement"
     CLOSE_INCIDENT = "close_incident"
@@ -138,6 +145,7 @@ class ErrorType(StrEnum):
     BUDGET_UNAVAILABLE = "BudgetUnavailable"
     OVERRIDE_REFUSED = "OverrideRefused"
     NOT_PROVEN = "NotProven"
+    NOT_REPAIRED = "NotRepaired"
 
 
 NON_RETRYABLE: Final = tuple(
@@ -155,6 +163,7 @@ NON_RETRYABLE: Final = tuple(
         ErrorType.DRAIN_BLOCKED,
         ErrorType.NO_REPLACEMENT,
         ErrorType.NOT_VERIFIED,
+        ErrorType.NOT_REPAIRED,
     )
 )
 """Trying again changes nothing: a human or another step has to."""
@@ -186,6 +195,8 @@ FINDINGS_ANNOTATION: Final = f"{PREFIX}/findings"
 CLUSTER_FINDING_DIGESTS_ANNOTATION: Final = f"{PREFIX}/cluster-finding-digests"
 """Digests of what ``watch-cluster`` reported about the node; only it may write it."""
 INCIDENT_LABEL: Final = f"{PREFIX}/quarantined"
+TRIED_ANNOTATION: Final = f"{PREFIX}/tried"
+"""Rungs that were tried on this machine and did not mend it, by comma: none is repeated."""
 SKIP_ANNOTATION: Final = f"{PREFIX}/skip"
 CHECKPOINT_ANNOTATION: Final = f"{PREFIX}/checkpoint"
 CHECKPOINT_COMMAND_ANNOTATION: Final = f"{PREFIX}/checkpoint-command"
@@ -201,6 +212,8 @@ INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 NODEGROUP_LABEL: Final = "eks.amazonaws.com/nodegroup"
 
 EVENT_SOURCE: Final = "nodemend"
+FAILED_MACHINES: Final = "nodemend-failed-machines"
+"""ConfigMap, in the worker's namespace, that remembers machines that failed."""
 
 KERNEL_LOG: Final = "kmsg"
 """Source of a report that the node's own detector made."""
