@@ -146,7 +146,8 @@ def _ripe(node: Json, zone: str) -> bool:
 def _explanation(argument: AwaitReplacement, waits_for: str, launches: Launches, kept: list[str]) -> str:
     why = f" ({'; '.join([*launches.obstacles, *kept])})" if launches.obstacles or kept else ""
     begin = "No replacement comes" if launches.hopeless else "No replacement in time"
+    old = "stands by and goes on working" if argument.survey.spare_first else "is given up already"
     return (
-        f"{begin}: still waiting for {waits_for}{why}. {argument.target.identity.instance_id} is given up already. See "
-        "to the group's capacity or its nodes' start-up, and press `resume`."
+        f"{begin}: still waiting for {waits_for}{why}. {argument.target.identity.instance_id} {old}. See to the "
+        "group's capacity or its nodes' start-up, and press `resume`."
     )

@@ -15,7 +15,7 @@ from contract.incident import IncidentReport
 from contract.model import Message
 from contract.permit import PermitAnswer
 from contract.policy import GroupPolicy
-from contract.replacement import Found, ReplaceCall, ReplacementPolicy, StartupTaint
+from contract.replacement import Found, NodeJob, ReplaceCall, ReplacementPolicy, StartupTaint
 
 LIST_MAX = 20
 """Longest list of names in a result; counts beside it say how many there were."""
@@ -208,6 +208,31 @@ class Drained(Message):
     left_total: int = 0
     blocked_by: tuple[str, ...] = ()
     """PodDisruptionBudgets that made it wait."""
+
+
+# --- mend ----------------------------------------------------------------------------------------------------------
+
+
+class MendMachine(Message):
+    """Argument of ``reboot_machine`` and ``reset_devices``."""
+
+    target: Target
+    drill: bool = False
+    job: NodeJob | None = None
+    """The vendor's reset command, for ``reset_devices``."""
+    condition_types: tuple[str, ...] = ()
+    """Node conditions that carried the fault."""
+    soak: timedelta
+    deadline: timedelta
+
+
+class Mended(Message):
+    """Result of both: the machine is whole again, or it is not and the next rung is due."""
+
+    whole: bool
+    boot_id: str
+    """Of the boot that was looked at."""
+    explanation: str
 
 
 # --- replace -------------------------------------------------------------------------------------------------------

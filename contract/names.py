@@ -145,7 +145,6 @@ class ErrorType(StrEnum):
     BUDGET_UNAVAILABLE = "BudgetUnavailable"
     OVERRIDE_REFUSED = "OverrideRefused"
     NOT_PROVEN = "NotProven"
-    NOT_REPAIRED = "NotRepaired"
 
 
 NON_RETRYABLE: Final = tuple(
@@ -163,7 +162,6 @@ NON_RETRYABLE: Final = tuple(
         ErrorType.DRAIN_BLOCKED,
         ErrorType.NO_REPLACEMENT,
         ErrorType.NOT_VERIFIED,
-        ErrorType.NOT_REPAIRED,
     )
 )
 """Trying again changes nothing: a human or another step has to."""
