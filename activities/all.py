@@ -13,6 +13,7 @@ from activities.drain import DrainActivity
 from activities.follow import FollowActivity
 from activities.identify import IdentifyNodeActivity
 from activities.jobs import JobActivities
+from activities.machines.all import Machines
 from activities.preserve import PreserveActivity
 from activities.quarantine import QuarantineActivity
 from activities.receipt import ReceiptActivity
@@ -35,7 +36,8 @@ def node_activities(
 ) -> list[Callable[..., Any]]:
     """The acts of RemediateNode, in the order of the runbook."""
     quarantine = QuarantineActivity(cluster)
-    replace = ReplaceActivity(cluster, auto_scaling, policy)
+    machines = Machines(auto_scaling)
+    replace = ReplaceActivity(cluster, auto_scaling, machines, policy)
     identify = IdentifyNodeActivity(cluster, auto_scaling, policy, ask_permit, hand_over, cluster_name)
     jobs = JobActivities(cluster)
     return [
@@ -49,12 +51,14 @@ def node_activities(
         CheckpointActivity(cluster).request_checkpoints,
         DrainActivity(cluster).drain_node,
         replace.survey_group,
+        replace.raise_spare,
+        replace.lower_spare,
         replace.mark_instance_unhealthy,
-        AwaitReplacementActivity(cluster, auto_scaling).await_replacement,
+        AwaitReplacementActivity(cluster, auto_scaling, machines, record_dir).await_replacement,
         VerifyActivity(cluster).verify_replacement,
         FollowActivity(cluster).follow_jobs,
         ReceiptActivity(cluster).write_receipts,
-        CloseActivity(cluster, auto_scaling).close_incident,
+        CloseActivity(cluster, machines).close_incident,
         quarantine.give_back_node,
         RecordActivity(record_dir).write_record,
     ]

@@ -1,43 +1,28 @@
-"""Auto Scaling and EC2 as the acts use them, with errors that say which permission or setting is missing."""
+"""Auto Scaling as the acts use it: groups, their instances, what they did lately and what they are about to do."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
-from activities.errors import failure
-from contract.names import ErrorType
+from activities.aws_calls import CALL, calling
+from activities.ec2 import Ec2
+from activities.eks import Eks
+from activities.gathering import Gathering
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling.type_defs import (
         ActivityTypeDef,
         AutoScalingGroupTypeDef,
         AutoScalingInstanceDetailsTypeDef,
+        InstanceRefreshTypeDef,
+        LifecycleHookTypeDef,
     )
 
-_CALL: Final = Config(
-    connect_timeout=5,
-    read_timeout=30,
-    retries={"mode": "standard", "max_attempts": 4},
-    max_pool_connections=50,
-)
-_DENIED: Final = frozenset(
-    {
-        "AccessDenied",
-        "AccessDeniedException",
-        "UnauthorizedOperation",
-        "AuthFailure",
-        "InvalidClientTokenId",
-        "UnrecognizedClientException",
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "SignatureDoesNotMatch",
-    }
-)
-_GONE: Final = "InvalidInstanceID.NotFound"
+_INSTANCES_MAX: Final = 50
+"""Ids of one DescribeAutoScalingInstances (API reference)."""
+_GROUPS_MAX: Final = 100
+_ACTIVITIES_READ: Final = 100
+"""Of the newest activities of a group: a hundred launches at once are followed by one read."""
 
 
 class AutoScaling:
@@ -49,84 +34,105 @@ class AutoScaling:
         Raises:
             NoRegionError: no region is set.
         """
-        self._groups = session.client("autoscaling", config=_CALL)
-        self._ec2 = session.client("ec2", config=_CALL)
+        self._groups = session.client("autoscaling", config=CALL)
+        self.ec2 = Ec2(session)
+        self.eks = Eks(session)
+        self._instances: Gathering[str, AutoScalingInstanceDetailsTypeDef] = Gathering(
+            self._describe_instances, _INSTANCES_MAX
+        )
+        self._by_name: Gathering[str, AutoScalingGroupTypeDef] = Gathering(self._describe_groups, _GROUPS_MAX)
+        self._activities: Gathering[str, list[ActivityTypeDef]] = Gathering(
+            lambda names: {name: self._describe_activities(name) for name in names}, _GROUPS_MAX
+        )
+        self._hooks: Gathering[str, list[LifecycleHookTypeDef]] = Gathering(
+            lambda names: {name: self._describe_hooks(name) for name in names}, _GROUPS_MAX
+        )
+        self._refreshes: Gathering[str, list[InstanceRefreshTypeDef]] = Gathering(
+            lambda names: {name: self._describe_refreshes(name) for name in names}, _GROUPS_MAX
+        )
 
     def instance(self, instance_id: str) -> "AutoScalingInstanceDetailsTypeDef | None":
         """How its group sees an instance; None when no group has it."""
-        with _calling("autoscaling:DescribeAutoScalingInstances"):
-            found = self._groups.describe_auto_scaling_instances(InstanceIds=[instance_id])["AutoScalingInstances"]
-        return found[0] if found else None
+        return self._instances.get(instance_id)
+
+    def group(self, name: str) -> "AutoScalingGroupTypeDef | None":
+        """A group, or None."""
+        return self._by_name.get(name)
 
     def groups(self, names: list[str]) -> list["AutoScalingGroupTypeDef"]:
         """Groups by name; those that do not exist are left out."""
-        if not names:
-            return []
-        with _calling("autoscaling:DescribeAutoScalingGroups"):
-            pages = self._groups.get_paginator("describe_auto_scaling_groups").paginate(AutoScalingGroupNames=names)
-            return [group for page in pages for group in page["AutoScalingGroups"]]
+        return list(self._describe_groups(names).values()) if names else []
 
-    def latest_activity(self, group: str) -> "ActivityTypeDef | None":
-        """The group's newest scaling activity that is told, e.g. a launch that failed for want of capacity."""
-        with _calling("autoscaling:DescribeScalingActivities"):
-            found = self._groups.describe_scaling_activities(AutoScalingGroupName=group, MaxRecords=1)["Activities"]
-        return found[0] if found else None
+    def activities(self, group: str) -> list["ActivityTypeDef"]:
+        """The group's newest scaling activities, the newest first."""
+        return self._activities.get(group) or []
+
+    def hooks(self, group: str) -> list["LifecycleHookTypeDef"]:
+        """What holds the group's instances up on their way in and out."""
+        return self._hooks.get(group) or []
+
+    def refreshes(self, group: str) -> list["InstanceRefreshTypeDef"]:
+        """The newest instance refreshes of a group."""
+        return self._refreshes.get(group) or []
 
     def mark_unhealthy(self, instance_id: str) -> None:
         """Have the group replace an instance.
 
         ``ShouldRespectGracePeriod`` is true by default, which ignores the mark for instances younger than the group's
-        grace period (API reference, SetInstanceHealth).
+        grace period (API reference, SetInstanceHealth; A2).
         """
-        with _calling("autoscaling:SetInstanceHealth"):
+        with calling("autoscaling:SetInstanceHealth"):
             self._groups.set_instance_health(
                 InstanceId=instance_id, HealthStatus="Unhealthy", ShouldRespectGracePeriod=False
             )
 
+    def terminate(self, instance_id: str) -> None:
+        """Have the group end an instance and keep its size; decrementing it would take another's place (A7)."""
+        with calling("autoscaling:TerminateInstanceInAutoScalingGroup"):
+            self._groups.terminate_instance_in_auto_scaling_group(
+                InstanceId=instance_id, ShouldDecrementDesiredCapacity=False
+            )
+
+    def enter_standby(self, group: str, instance_id: str) -> None:
+        """Take an instance out of service and have the group launch another beside it (EnterStandby)."""
+        with calling("autoscaling:EnterStandby"):
+            self._groups.enter_standby(
+                AutoScalingGroupName=group, InstanceIds=[instance_id], ShouldDecrementDesiredCapacity=False
+            )
+
+    def exit_standby(self, group: str, instance_id: str) -> None:
+        """Put an instance back into service; the group wants one more from then on (ExitStandby)."""
+        with calling("autoscaling:ExitStandby"):
+            self._groups.exit_standby(AutoScalingGroupName=group, InstanceIds=[instance_id])
+
     def state(self, instance_id: str) -> str:
         """EC2's state of an instance; ``terminated`` too when EC2 has forgotten it."""
-        try:
-            with _calling("ec2:DescribeInstances"):
-                answer = self._ec2.describe_instances(InstanceIds=[instance_id])
-        except _UnknownInstanceError:
-            return "terminated"
-        found = [instance for reservation in answer["Reservations"] for instance in reservation["Instances"]]
-        return str(found[0]["State"]["Name"]) if found else "terminated"
+        return self.ec2.state(instance_id)
 
     def console_output(self, instance_id: str) -> str:
         """What EC2 kept of the machine's serial console."""
-        with _calling("ec2:GetConsoleOutput"):
-            return self._ec2.get_console_output(InstanceId=instance_id).get("Output", "")
+        return self.ec2.console_output(instance_id)
 
+    def _describe_instances(self, ids: list[str]) -> "dict[str, AutoScalingInstanceDetailsTypeDef]":
+        with calling("autoscaling:DescribeAutoScalingInstances"):
+            found = self._groups.describe_auto_scaling_instances(InstanceIds=ids)["AutoScalingInstances"]
+        return {instance["InstanceId"]: instance for instance in found}
 
-class _UnknownInstanceError(Exception):
-    """EC2 knows no such instance."""
+    def _describe_groups(self, names: list[str]) -> "dict[str, AutoScalingGroupTypeDef]":
+        with calling("autoscaling:DescribeAutoScalingGroups"):
+            pages = self._groups.get_paginator("describe_auto_scaling_groups").paginate(AutoScalingGroupNames=names)
+            return {group["AutoScalingGroupName"]: group for page in pages for group in page["AutoScalingGroups"]}
 
+    def _describe_activities(self, group: str) -> list["ActivityTypeDef"]:
+        with calling("autoscaling:DescribeScalingActivities"):
+            answer = self._groups.describe_scaling_activities(AutoScalingGroupName=group, MaxRecords=_ACTIVITIES_READ)
+        return answer["Activities"]
 
-@contextmanager
-def _calling(action: str) -> Iterator[None]:
-    try:
-        yield
-    except ClientError as error:
-        code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
-        if code == _GONE:
-            raise _UnknownInstanceError(message) from error
-        if code in _DENIED:
-            raise failure(
-                ErrorType.ACCESS_DENIED,
-                f"AWS refuses `{action}` ({code}: {message}). Grant it to the worker's role, or mend its credentials, "
-                "and press `resume`.",
-            ) from error
-        raise failure(
-            ErrorType.UNREACHABLE, f"AWS answered {code} to `{action}`: {message}. It is tried again."
-        ) from error
-    except (NoCredentialsError, PartialCredentialsError) as error:
-        raise failure(
-            ErrorType.ACCESS_DENIED,
-            f"There are no AWS credentials for `{action}`: {error}. Give the worker a role and press `resume`.",
-        ) from error
-    except BotoCoreError as error:
-        raise failure(
-            ErrorType.UNREACHABLE,
-            f"AWS cannot be reached for `{action}`: {error}. It is tried again; check the network and AWS_REGION.",
-        ) from error
+    def _describe_hooks(self, group: str) -> list["LifecycleHookTypeDef"]:
+        with calling("autoscaling:DescribeLifecycleHooks"):
+            return self._groups.describe_lifecycle_hooks(AutoScalingGroupName=group)["LifecycleHooks"]
+
+    def _describe_refreshes(self, group: str) -> list["InstanceRefreshTypeDef"]:
+        with calling("autoscaling:DescribeInstanceRefreshes"):
+            answer = self._groups.describe_instance_refreshes(AutoScalingGroupName=group, MaxRecords=5)
+        return answer["InstanceRefreshes"]

@@ -4,9 +4,9 @@ from typing import Final
 
 from temporalio import activity
 
-from activities.auto_scaling import AutoScaling
 from activities.cluster import Cluster
 from activities.errors import failure
+from activities.machines.all import Machines
 from activities.waiting import deadline, go_on, overdue, pause, report_progress
 from contract.acts import Closed, CloseIncident
 from contract.names import ActivityName, ErrorType
@@ -19,9 +19,9 @@ _LINGERING_LOOKS: Final = 10
 class CloseActivity:
     """The act ``close_incident``."""
 
-    def __init__(self, cluster: Cluster, auto_scaling: AutoScaling) -> None:
+    def __init__(self, cluster: Cluster, machines: Machines) -> None:
         self._cluster = cluster
-        self._auto_scaling = auto_scaling
+        self._machines = machines
 
     @activity.defn(name=ActivityName.CLOSE_INCIDENT, no_thread_cancel_exception=True)
     def close_incident(self, argument: CloseIncident) -> Closed:
@@ -31,11 +31,11 @@ class CloseActivity:
             ApplicationError: ``NoReplacement`` when the old instance does not end in time.
         """
         identity = argument.target.identity
-        assert identity.instance_id is not None
+        replacer = self._machines.of(identity)
         end, lingering = deadline(argument.deadline), 0
         while True:
             go_on()
-            state = self._auto_scaling.state(identity.instance_id)
+            state = replacer.state(identity)
             node = self._cluster.node(identity.node)
             gone = node is None or node["metadata"]["uid"] != identity.node_uid
             if state == "terminated":

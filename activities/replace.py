@@ -1,99 +1,120 @@
-"""The point of no return, and the look before it: would the group replace the instance, and is it still the one?"""
+"""The point of no return, the look before it, and the spare that may be raised first: is it still the one?"""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from activities.auto_scaling import AutoScaling
 from activities.claim import annotations, claimed_node
 from activities.cluster import Cluster
 from activities.errors import failure
-from contract.acts import GroupSurvey, MarkedUnhealthy, MarkUnhealthy, SurveyGroup
-from contract.identity import NodeIdentity
+from activities.machines.all import Machines
+from activities.machines.group import frozen
+from activities.preflight import passes_by_itself
+from activities.waiting import deadline, go_on, overdue, pause, report_progress
+from contract.acts import (
+    GroupSurvey,
+    MarkedUnhealthy,
+    MarkUnhealthy,
+    RaiseSpare,
+    SpareRaised,
+    SurveyGroup,
+)
+from contract.identity import Target
 from contract.names import SKIP_ANNOTATION, ActivityName, ErrorType
 from contract.policy import Mode, Policy
 
-_NEEDED: Final = {
-    "ReplaceUnhealthy": "it would leave the unhealthy instance alone",
-    "Terminate": "it would not terminate the instance",
-    "Launch": "it would terminate the instance and launch none",
-}
-"""Processes without which no replacement comes (Amazon EC2 Auto Scaling user guide, Suspend and resume)."""
-
-_ENDING: Final = ("Terminating", "Terminated", "Detaching", "Detached")
-"""Prefixes of lifecycle states of an instance that is on its way out of its group."""
+_LOOK_EVERY_S: Final = 5.0
 
 
 class ReplaceActivity:
-    """The acts ``survey_group`` and ``mark_instance_unhealthy``."""
+    """The acts ``survey_group``, ``raise_spare``, ``lower_spare`` and ``mark_instance_unhealthy``."""
 
-    def __init__(self, cluster: Cluster, auto_scaling: AutoScaling, policy: Callable[[], Policy]) -> None:
+    def __init__(
+        self, cluster: Cluster, auto_scaling: AutoScaling, machines: Machines, policy: Callable[[], Policy]
+    ) -> None:
         self._cluster = cluster
         self._auto_scaling = auto_scaling
+        self._machines = machines
         self._policy = policy
 
     @activity.defn(name=ActivityName.SURVEY_GROUP, no_thread_cancel_exception=True)
     def survey_group(self, argument: SurveyGroup) -> GroupSurvey:
-        """See what the group has and whether it would replace. Reads only.
+        """See what the group has and whether it would replace; wait for what passes by itself. Reads only.
 
         Raises:
-            ApplicationError: ``InstanceNotInGroup`` when the instance left the group.
+            ApplicationError: the node is not this run's any more, or as the APIs.
         """
         identity = argument.target.identity
-        group_name, instance_id = _frozen(identity)
-        claimed_node(self._cluster, argument.target)
-        found = self._auto_scaling.groups([group_name])
-        if not found:
-            raise failure(
-                ErrorType.INSTANCE_NOT_IN_GROUP,
-                f"The Auto Scaling group {group_name} is gone. Replace {instance_id} by hand and press `abort`.",
-            )
-        (group,) = found
-        instances = tuple(sorted(instance["InstanceId"] for instance in group.get("Instances", [])))
-        suspended = {process["ProcessName"] for process in group.get("SuspendedProcesses", [])}
-        obstacles = [f"its process {name} is suspended: {why}" for name, why in _NEEDED.items() if name in suspended]
-        if instance_id not in instances:
-            obstacles.append(f"{instance_id} is not in it any more")
-        if group["DesiredCapacity"] < len(instances):
-            obstacles.append(
-                f"it has {len(instances)} instances and wants {group['DesiredCapacity']}: it would launch none"
-            )
-        return GroupSurvey(
-            group=group_name, desired=group["DesiredCapacity"], instances=instances, obstacles=tuple(obstacles)
-        )
+        replacer = self._machines.of(identity)
+        end = deadline(argument.patience) if argument.patience else None
+        while True:
+            go_on()
+            claimed_node(self._cluster, argument.target)
+            found = replacer.survey(argument, 0)
+            if end is None or overdue(end) or not passes_by_itself(found):
+                return found
+            report_progress({"waits_for": found.obstacles})
+            pause(_LOOK_EVERY_S)
+
+    @activity.defn(name=ActivityName.RAISE_SPARE, no_thread_cancel_exception=True)
+    def raise_spare(self, argument: RaiseSpare) -> SpareRaised:
+        """Have the group launch a machine beside the failing one, which stays and goes on working meanwhile.
+
+        Raises:
+            ApplicationError: any reason not to, each with its type; then the call was not made.
+        """
+        _, instance_id = frozen(argument.target.identity)
+        already = self._machines.groups.on_standby(argument)
+        if not already:
+            self._check(argument.target, drill=argument.drill)
+            self._machines.groups.raise_spare(argument)
+        return SpareRaised(instance_id=instance_id, already=already, at=datetime.now(UTC))
+
+    @activity.defn(name=ActivityName.LOWER_SPARE, no_thread_cancel_exception=True)
+    def lower_spare(self, argument: RaiseSpare) -> SpareRaised:
+        """Put the machine back into service beside its spare, for it is given back. Doing it twice is harmless."""
+        group, instance_id = frozen(argument.target.identity)
+        seen = self._auto_scaling.instance(instance_id)
+        state = seen["LifecycleState"] if seen else "in no group"
+        if state != "Standby":
+            return SpareRaised(instance_id=instance_id, already=state, at=datetime.now(UTC))
+        self._auto_scaling.exit_standby(group, instance_id)
+        return SpareRaised(instance_id=instance_id, at=datetime.now(UTC))
 
     @activity.defn(name=ActivityName.MARK_INSTANCE_UNHEALTHY, no_thread_cancel_exception=True)
     def mark_instance_unhealthy(self, argument: MarkUnhealthy) -> MarkedUnhealthy:
-        """Have the group replace the very instance that was identified; everything is checked again just before.
+        """Have the very machine that was identified replaced; everything is checked again just before.
 
         Raises:
             ApplicationError: any reason not to, each with its type; then the call was not made.
         """
         identity = argument.target.identity
-        group_name, instance_id = _frozen(identity)
-        seen = self._auto_scaling.instance(instance_id)
-        # First of all: an earlier try may have made the call, and the node may be gone for that very reason.
-        if seen is None:
-            if self._auto_scaling.state(instance_id) in ("terminated", "shutting-down"):
-                return _already(instance_id, "terminated")
+        named = identity.instance_id or identity.node
+        replacer = self._machines.of(identity)
+        # First of all: an earlier try may have made the call, and the node may be gone for that very reason (A9).
+        if already := replacer.over(argument):
+            return MarkedUnhealthy(instance_id=named, already=already, at=datetime.now(UTC))
+        self._check(argument.target, drill=argument.drill)
+        reported = argument.report_to_ec2 and self._report(identity.instance_id, argument.reason)
+        replacer.replace(argument)
+        return MarkedUnhealthy(instance_id=named, at=datetime.now(UTC), reported=reported)
+
+    def _check(self, target: Target, *, drill: bool) -> None:
+        """The last look before a call that changes the fleet: policy, claim, veto and identity, as of now."""
+        identity = target.identity
+        policy = self._policy()
+        mode = policy.for_node(identity.group, identity.nodegroup).mode_for(drill=drill)
+        if mode is not Mode.ACT:
             raise failure(
-                ErrorType.INSTANCE_NOT_IN_GROUP,
-                f"{instance_id} left {group_name}: terminating it would bring none back. Attach it again and press "
-                "`resume`, or replace it by hand and press `abort`.",
+                ErrorType.POLICY_FORBIDS,
+                f"The policy ({policy.version}) says {mode} for {identity.group} by now: the instance is not touched. "
+                "Change it back and press `resume`, or press `release`.",
             )
-        if seen["AutoScalingGroupName"] != group_name:
-            raise failure(
-                ErrorType.WRONG_INSTANCE,
-                f"{instance_id} is in {seen['AutoScalingGroupName']} now, and was identified in {group_name}.",
-            )
-        if seen["LifecycleState"].startswith(_ENDING):
-            return _already(instance_id, seen["LifecycleState"])
-        if seen["HealthStatus"].casefold() == "unhealthy":
-            return _already(instance_id, "Unhealthy")
-        self._check_policy(identity, drill=argument.drill)
-        node, _ = claimed_node(self._cluster, argument.target)
+        node, _ = claimed_node(self._cluster, target)
         if node["spec"].get("providerID", "") != identity.provider_id:
             raise failure(
                 ErrorType.WRONG_INSTANCE,
@@ -104,29 +125,14 @@ class ReplaceActivity:
                 ErrorType.POLICY_FORBIDS,
                 f"Node {identity.node} carries {SKIP_ANNOTATION} now. Remove it and press `resume`, or `release`.",
             )
-        self._auto_scaling.mark_unhealthy(instance_id)
-        return MarkedUnhealthy(instance_id=instance_id, at=datetime.now(UTC))
 
-    def _check_policy(self, identity: NodeIdentity, *, drill: bool) -> None:
-        policy = self._policy()
-        rules = policy.for_node(identity.group, identity.nodegroup)
-        mode = rules.mode_for(drill=drill)
-        if mode is not Mode.ACT:
-            raise failure(
-                ErrorType.POLICY_FORBIDS,
-                f"The policy ({policy.version}) says {mode} for {identity.group} by now: the instance is not marked. "
-                "Change it back and press `resume`, or press `release`.",
-            )
-
-
-def _frozen(identity: NodeIdentity) -> tuple[str, str]:
-    if identity.group is None or identity.instance_id is None:
-        raise failure(
-            ErrorType.INSTANCE_NOT_IN_GROUP,
-            f"Node {identity.node} was identified without an instance in a group: nothing can replace it.",
-        )
-    return identity.group, identity.instance_id
-
-
-def _already(instance_id: str, state: str) -> MarkedUnhealthy:
-    return MarkedUnhealthy(instance_id=instance_id, already=state, at=datetime.now(UTC))
+    def _report(self, instance_id: str | None, reason: str) -> bool:
+        """Tell EC2, which takes reports about running instances alone (A22). That it cannot be told stops nothing."""
+        if instance_id is None or self._auto_scaling.state(instance_id) != "running":
+            return False
+        try:
+            self._auto_scaling.ec2.report_bad(instance_id, reason)
+        except ApplicationError as error:
+            activity.logger.warning("EC2 was not told about %s: %s", instance_id, error.message)
+            return False
+        return True

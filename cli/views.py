@@ -28,7 +28,15 @@ _MARKS: Final = {
 _ROWS_MAX: Final = 100
 """More rows than this help nobody on a terminal."""
 SETTLED: Final = frozenset(
-    {Outcome.REPLACED, Outcome.OBSERVED, Outcome.SHADOWED, Outcome.STALE, Outcome.NODE_GONE, Outcome.RELEASED}
+    {
+        Outcome.REPLACED,
+        Outcome.REPAIRED,
+        Outcome.OBSERVED,
+        Outcome.SHADOWED,
+        Outcome.STALE,
+        Outcome.NODE_GONE,
+        Outcome.RELEASED,
+    }
 )
 """Outcomes after which no broken node is left for a human."""
 

@@ -15,6 +15,7 @@ from contract.incident import IncidentReport
 from contract.model import Message
 from contract.permit import PermitAnswer
 from contract.policy import CheckpointPolicy, GroupPolicy, Otherwise
+from contract.replacement import Found, NodeJob, ReplaceCall, ReplacementPolicy, StartupTaint
 
 LIST_MAX = 20
 """Longest list of names in a result; counts beside it say how many there were."""
@@ -235,6 +236,31 @@ class Drained(Message):
     """PodDisruptionBudgets that made it wait."""
 
 
+# --- mend ----------------------------------------------------------------------------------------------------------
+
+
+class MendMachine(Message):
+    """Argument of ``reboot_machine`` and ``reset_devices``."""
+
+    target: Target
+    drill: bool = False
+    job: NodeJob | None = None
+    """The vendor's reset command, for ``reset_devices``."""
+    condition_types: tuple[str, ...] = ()
+    """Node conditions that carried the fault."""
+    soak: timedelta
+    deadline: timedelta
+
+
+class Mended(Message):
+    """Result of both: the machine is whole again, or it is not and the next rung is due."""
+
+    whole: bool
+    boot_id: str
+    """Of the boot that was looked at."""
+    explanation: str
+
+
 # --- replace -------------------------------------------------------------------------------------------------------
 
 
@@ -242,6 +268,9 @@ class SurveyGroup(Message):
     """Argument of ``survey_group``: look at the group before anything irreversible."""
 
     target: Target
+    rules: ReplacementPolicy = ReplacementPolicy()
+    patience: timedelta | None = None
+    """For what passes by itself; None to look once."""
 
 
 class GroupSurvey(Message):
@@ -253,6 +282,30 @@ class GroupSurvey(Message):
     """Instance ids in the group: whatever is not among them later was launched later."""
     obstacles: tuple[str, ...] = ()
     """Why a replacement would not come, in words (A4); empty when nothing stands in the way."""
+    findings: tuple[Found, ...] = ()
+    """All that was found, with the answers of the policy."""
+    call: ReplaceCall = ReplaceCall.SET_HEALTH
+    spare_first: bool = False
+    """Whether the replacement is to be proven before the old machine's work is stopped."""
+    reboot_first: bool = False
+    """Whether the machine had better be rebooted than given up now."""
+    at: datetime | None = None
+    """When the group was looked at: what it launched before is not the replacement."""
+
+
+class RaiseSpare(Message):
+    """Argument of ``raise_spare``: put the instance on standby, so that the group launches another beside it."""
+
+    target: Target
+    drill: bool = False
+
+
+class SpareRaised(Message):
+    """Result of ``raise_spare``."""
+
+    instance_id: str
+    already: str = ""
+    at: datetime
 
 
 class MarkUnhealthy(Message):
@@ -260,6 +313,12 @@ class MarkUnhealthy(Message):
 
     target: Target
     drill: bool = False
+    call: ReplaceCall = ReplaceCall.SET_HEALTH
+    report_to_ec2: bool = False
+    spare_is_up: bool = False
+    """Whether this incident put the instance on standby and has its successor proven."""
+    reason: str = ""
+    """What is wrong with it, for EC2."""
 
 
 class MarkedUnhealthy(Message):
@@ -269,6 +328,8 @@ class MarkedUnhealthy(Message):
     already: str = ""
     """The state that made a call needless, e.g. ``Terminating:Wait``; empty when the call was made."""
     at: datetime
+    reported: bool = False
+    """Whether EC2 was told that it is bad."""
 
 
 class AwaitReplacement(Message):
@@ -277,6 +338,7 @@ class AwaitReplacement(Message):
     target: Target
     survey: GroupSurvey
     deadline: timedelta
+    startup_taint: StartupTaint = StartupTaint.REGISTRATION
 
 
 class Replacement(Message):
@@ -296,6 +358,11 @@ class VerifyReplacement(Message):
     replacement: Replacement
     soak: timedelta
     deadline: timedelta
+    rules: ReplacementPolicy = ReplacementPolicy()
+    condition_types: tuple[str, ...] = ()
+    """Node conditions that carried the fault: true on the new machine, it is bad as well (V8)."""
+    serials: tuple[str, ...] = ()
+    """Serial numbers of the devices that failed."""
 
 
 class Verified(Message):

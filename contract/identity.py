@@ -1,10 +1,24 @@
 """Who is meant, and who holds it: the machine frozen at the start, and the claim that stands on its Node."""
 
 from datetime import datetime
+from enum import StrEnum
 
 from pydantic import Field
 
 from contract.model import Message
+
+
+class MachineKind(StrEnum):
+    """Who brings another machine for one that is given up: chosen by what the Node says, one module each."""
+
+    AUTO_SCALING = "auto-scaling"
+    """An Auto Scaling group, self-managed or of an EKS managed node group."""
+    KARPENTER = "karpenter"
+    """A NodeClaim: it is deleted, never the instance under it."""
+    CLUSTER_API = "cluster-api"
+    """A Machine: it is marked for remediation, and its owner replaces it."""
+    MANUAL = "manual"
+    """Nobody but people."""
 
 
 class NodeIdentity(Message):
@@ -18,7 +32,10 @@ class NodeIdentity(Message):
     instance_id: str | None = None
     """EC2 instance id from ``spec.providerID``; None when that names no EC2 instance."""
     group: str | None = None
-    """Auto Scaling group that holds the instance; None when none does."""
+    """What replaces the machine: its Auto Scaling group, NodePool or Machine set; None when nothing does."""
+    kind: MachineKind = MachineKind.AUTO_SCALING
+    claim: str = ""
+    """``[namespace/]name`` of the NodeClaim or Machine that stands for the machine, where there is one."""
     nodegroup: str | None = None
     """EKS managed node group, from the Node's label."""
     zone: str = ""
@@ -28,6 +45,12 @@ class NodeIdentity(Message):
     ready: bool = True
     foreign_owners: tuple[str, ...] = ()
     """Other controllers that say they act on this node, in words (A23)."""
+    image: str = ""
+    """Machine image that it runs."""
+    placement: dict[str, str] = Field(default_factory=dict)
+    """What a gang needs its machines to share: placement group, capacity reservation, network node (V2)."""
+    tried: tuple[str, ...] = ()
+    """Rungs that were tried on this machine before, and failed: none is repeated."""
 
     @property
     def place(self) -> str:

@@ -14,6 +14,10 @@ class Rung(StrEnum):
     """Record it; the machine is not what failed."""
     QUARANTINE = "quarantine"
     """Keep new work away and ask a human."""
+    RESET_DEVICE = "reset-device"
+    """Take its work off and reset the devices with the vendor's command."""
+    REBOOT = "reboot"
+    """Take its work off and reboot it."""
     REPLACE = "replace"
     """Take its work off and have the Auto Scaling group replace it."""
 

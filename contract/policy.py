@@ -11,6 +11,7 @@ from pydantic import Field, field_validator
 
 from contract.model import Document
 from contract.names import Step
+from contract.replacement import ReplacementPolicy
 
 
 class Mode(StrEnum):
@@ -35,6 +36,10 @@ class Deadlines(Document):
     """For one job's answer to one checkpoint request."""
     drain: timedelta = Field(default=timedelta(minutes=30), gt=timedelta(0))
     """On top of the longest grace period among the pods."""
+    group: timedelta = Field(default=timedelta(hours=1), gt=timedelta(0))
+    """For what stands in the way at the group and passes by itself, e.g. an instance refresh (A19)."""
+    reboot: timedelta = Field(default=timedelta(minutes=20), gt=timedelta(0))
+    """From a reboot, or a device reset, to the machine whole again."""
     replacement: timedelta = Field(default=timedelta(minutes=45), gt=timedelta(0))
     """From marking the instance unhealthy to its replacement's Node."""
     soak: timedelta = Field(default=timedelta(minutes=3), ge=timedelta(0))
@@ -94,6 +99,7 @@ class GroupPolicy(Document):
     """Share of the desired size that may be closed to the scheduler at once, at least one node."""
     deadlines: Deadlines = Deadlines()
     checkpoints: CheckpointPolicy = CheckpointPolicy()
+    replacement: ReplacementPolicy = ReplacementPolicy()
 
     def mode_for(self, *, drill: bool) -> Mode:
         """How far to go: a drill goes no further than real findings may, nor than ``drills`` says."""

@@ -2,11 +2,13 @@
 
 import dataclasses
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
 
@@ -19,6 +21,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.auto_scaling import AutoScaling
 from activities.cluster import Cluster
 from activities.identify import devices
+from activities.machines.all import Machines
 from activities.quarantine import QuarantineActivity
 from contract import acts
 from contract.identity import Fence, NodeIdentity, Target
@@ -37,9 +40,15 @@ class Acting:
     cluster: Cluster
     auto_scaling: AutoScaling
     core: Any
+    records: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="nodemend-records-")))
     incident: str = "remediate-local-test"
     run: str = "run-1"
     heartbeats: list[Any] = field(default_factory=list)
+
+    @property
+    def machines(self) -> Machines:
+        """What replaces machines here."""
+        return Machines(self.auto_scaling)
 
     def environment(self, *, details: list[Any] | None = None) -> ActivityEnvironment:
         """An environment whose act was scheduled now."""

@@ -3,32 +3,40 @@
 from collections.abc import Sequence
 from typing import Final
 
-from contract.fault import DataTrust, FaultReport, Verdict
+from contract.fault import DataTrust, EvidenceEnd, FaultReport, Verdict
 from contract.identity import NodeIdentity
 from contract.override import Override
 from contract.plan import Plan, Rung
+from contract.replacement import RebootMode, ReplacementPolicy
 
 _SEVERITY: Final = tuple(Verdict)
 """``Verdict`` is declared from the worst to the least."""
 
 APPROVED_BY_SOMEONE: Final = Override(by="someone", reason="to see what an approval would change")
 
+_NO_RULES: Final = ReplacementPolicy()
+
 _INSTANCE_FIELDS: Final = ("instance-id", "instance_id")
 
 
-def assess(findings: Sequence[FaultReport], identity: NodeIdentity, approval: Override | None = None) -> Plan:
+def assess(
+    findings: Sequence[FaultReport],
+    identity: NodeIdentity,
+    approval: Override | None = None,
+    rules: ReplacementPolicy = _NO_RULES,
+) -> Plan:
     """Decide what the findings call for on this machine.
 
     More findings can only raise the rung. A line that names another machine is not believed. Without a way to
     replace, and wherever the findings leave doubt, the answer is quarantine and a human; ``approval`` is that
-    human's decision to replace.
+    human's decision to replace. ``rules`` say which lower rungs may be tried, and none is tried twice on a machine.
     """
     believed = [finding for finding in findings if not _names_another(finding, identity)]
     if not believed:
         return _doubted(findings, identity)
     worst = min(believed, key=lambda finding: (_SEVERITY.index(finding.verdict), finding.first_seen))
     same = [finding for finding in believed if finding.verdict is worst.verdict]
-    rung, reasons, remedy = _rung(worst, identity, approval)
+    rung, reasons, remedy = _rung(worst, same, identity, approval, rules)
     return Plan(
         rung=rung,
         reasons=(_says(worst), *reasons),
@@ -39,7 +47,13 @@ def assess(findings: Sequence[FaultReport], identity: NodeIdentity, approval: Ov
     )
 
 
-def _rung(worst: FaultReport, identity: NodeIdentity, approval: Override | None) -> tuple[Rung, tuple[str, ...], str]:
+def _rung(
+    worst: FaultReport,
+    same: Sequence[FaultReport],
+    identity: NodeIdentity,
+    approval: Override | None,
+    rules: ReplacementPolicy,
+) -> tuple[Rung, tuple[str, ...], str]:
     match worst.verdict:
         case Verdict.ELSEWHERE | Verdict.APPLICATION | Verdict.NOTICE:
             return Rung.OBSERVE, ("The rule says that this machine is not what failed: it is recorded only.",), ""
@@ -48,17 +62,45 @@ def _rung(worst: FaultReport, identity: NodeIdentity, approval: Override | None)
         case Verdict.REPAIRABLE | Verdict.AMBIGUOUS if approval:
             return _replace_or_ask(identity, f"{approval.by} decided to replace it: {approval.reason}")
         case Verdict.REPAIRABLE:
-            return (
-                Rung.QUARANTINE,
-                ("A reset or reboot may repair this; Nodemend does not reboot machines yet.",),
-                "Reboot the machine and press `release`, or press `approve` to have it replaced.",
-            )
+            return _mend_or_climb(same, identity, rules)
         case Verdict.AMBIGUOUS:
             return (
                 Rung.QUARANTINE,
                 ("This line alone does not prove that the machine failed.",),
                 "Look at the device counters: press `approve` to have it replaced, or `release` to give it back.",
             )
+
+
+def _mend_or_climb(
+    same: Sequence[FaultReport], identity: NodeIdentity, rules: ReplacementPolicy
+) -> tuple[Rung, tuple[str, ...], str]:
+    """The lowest rung that the policy allows and that was not tried, else the next; evidence has to end with it."""
+    ends_at_boot = all(finding.evidence_end is EvidenceEnd.BOOT for finding in same)
+    allowed = [
+        rung
+        for rung, allows in (
+            (Rung.RESET_DEVICE, rules.device_reset is not None),
+            (Rung.REBOOT, rules.reboot is RebootMode.REPAIRABLE and identity.instance_id is not None),
+        )
+        if allows and ends_at_boot
+    ]
+    left = [rung for rung in allowed if rung not in identity.tried]
+    if not allowed:
+        return (
+            Rung.QUARANTINE,
+            ("A reset or reboot may repair this, and the policy leaves that to people.",),
+            "Reboot the machine and press `release`, or press `approve` to have it replaced.",
+        )
+    if not left:
+        tried = " and ".join(rung for rung in allowed)
+        return _replace_or_ask(identity, f"It was tried to repair it lately ({tried}), and it failed again.")
+    if identity.foreign_owners:
+        return (
+            Rung.QUARANTINE,
+            (f"A {left[0]} may repair this, but another controller acts on it: {'; '.join(identity.foreign_owners)}.",),
+            "Let that controller finish and press `resume`, or press `abort`.",
+        )
+    return left[0], (f"A {left[0]} may repair this, and was not tried on this machine lately.",), ""
 
 
 def _replace_or_ask(identity: NodeIdentity, reason: str) -> tuple[Rung, tuple[str, ...], str]:

@@ -16,8 +16,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.step_runner import StepRunner
     from workflows.work import Work
 
-_GIVES_BACK = frozenset({Outcome.RELEASED, Outcome.VETOED})
-"""A human said so: by `release`, or on the node itself. No other end takes the quarantine off a node."""
+_GIVES_BACK = frozenset({Outcome.RELEASED, Outcome.VETOED, Outcome.REPAIRED})
+"""A human said so, by `release` or on the node itself, or it was repaired and proven. No other end opens a node."""
 
 
 class Closing:
@@ -62,7 +62,14 @@ class Closing:
         return incident.report()
 
     async def _give_back(self, outcome: Outcome, summary: str, target: Target) -> None:
-        by = self._controls.stopped_by.by if self._controls.stopped_by else "a human, on the node"
+        if self._incident.on_standby:
+            lowered = await self._runner.afterwards(
+                ActivityName.LOWER_SPARE, acts.RaiseSpare(target=target), acts.SpareRaised, "beside its spare"
+            )
+            if lowered:
+                self._incident.facts["spare"] = sentences.lowered(lowered)
+        unasked = "Nodemend" if outcome is Outcome.REPAIRED else "a human, on the node"
+        by = self._controls.stopped_by.by if self._controls.stopped_by else unasked
         given = await self._runner.afterwards(
             ActivityName.GIVE_BACK_NODE,
             acts.GiveBackNode(target=target, by=by, reason=summary, handled_seq=self._incident.handled_seq()),

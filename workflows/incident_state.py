@@ -8,7 +8,7 @@ from contract.fault import FaultReport, RemediationRequest
 from contract.identity import NodeIdentity
 from contract.incident import IncidentReport, OverrideRecord, StepRecord, StepStatus
 from contract.names import KERNEL_LOG, Outcome, Phase, Step
-from contract.plan import Plan
+from contract.plan import Plan, Rung
 from contract.policy import GroupPolicy, Mode
 from contract.proof import digest
 
@@ -41,6 +41,8 @@ class Incident:
     notes: list[str] = field(default_factory=list)
     replacement_instance_id: str | None = None
     replacement_node: str | None = None
+    on_standby: bool = False
+    """Whether the instance was put on standby beside a spare."""
     asks_for_proof: bool = False
     """Findings that join from now on count only when their origin is proven."""
     _findings: dict[str, FaultReport] = field(default_factory=dict)
@@ -126,6 +128,11 @@ class Incident:
         if len(self.overrides) > OVERRIDES_MAX:
             refused = next((index for index, kept in enumerate(self.overrides) if not kept.accepted), 0)
             del self.overrides[refused]
+
+    def tried(self, rung: Rung) -> None:
+        """A rung was tried on this machine: it is not tried again."""
+        assert self.identity is not None
+        self.identity = self.identity.model_copy(update={"tried": (*self.identity.tried, str(rung))})
 
     def handled_seq(self) -> int:
         """The last kernel record of this boot that the incident took in."""

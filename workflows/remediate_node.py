@@ -25,6 +25,7 @@ with workflow.unsafe.imports_passed_through():
         Phase,
         Step,
     )
+    from contract.override import Override
     from contract.permit import PermitKind
     from contract.plan import Plan, Rung
     from contract.policy import Mode
@@ -32,10 +33,12 @@ with workflow.unsafe.imports_passed_through():
     from workflows.assess import APPROVED_BY_SOMEONE, assess
     from workflows.closing import Closing
     from workflows.incident_state import Incident
+    from workflows.mending import MENDING, mend
     from workflows.override_handlers import answers_overrides
     from workflows.overrides import Answer, Controls, press
     from workflows.permits import Permits
     from workflows.proving import prove_what_joins
+    from workflows.replacing import Replacing
     from workflows.showcase import Showcase
     from workflows.step_runner import IncidentEnded, StepRunner
     from workflows.timing import until
@@ -43,8 +46,15 @@ with workflow.unsafe.imports_passed_through():
 
 _FIRST_REPORT: Final = timedelta(minutes=10)
 _ACTIONABLE: Final = frozenset({Verdict.HARDWARE, Verdict.REPAIRABLE, Verdict.AMBIGUOUS})
+_DONE_BY_US: Final = MENDING | {Rung.REPLACE}
 _DISRUPTIVE: Final = frozenset(
-    {ActivityName.REQUEST_CHECKPOINTS, ActivityName.DRAIN_NODE, ActivityName.MARK_INSTANCE_UNHEALTHY}
+    {
+        ActivityName.REQUEST_CHECKPOINTS,
+        ActivityName.DRAIN_NODE,
+        ActivityName.REBOOT_MACHINE,
+        ActivityName.RESET_DEVICES,
+        ActivityName.MARK_INSTANCE_UNHEALTHY,
+    }
 )
 
 
@@ -67,7 +77,7 @@ class RemediateNode:
         self._permits = Permits(self._incident, self._fence, self._runner)
         self._work = Work(self._incident, self._runner, self._permits, lambda: self._target, self._plan)
         self._closing = Closing(self._incident, self._controls, self._runner, self._permits, self._work, self._showcase)
-        self._survey: acts.GroupSurvey | None = None
+        self._replacing = Replacing(self._incident, self._runner, lambda: self._target)
         self._proving: asyncio.Task[None] | None = None
 
     @workflow.run
@@ -90,14 +100,15 @@ class RemediateNode:
         await self._settle()
         await self._assess()
         await self._preserve()
+        await self._look_ahead()
         await self._disrupt()
         await self._checkpoint()
         await self._drain()
+        await self._mend()
         await self._replace()
-        replacement = await self._await_replacement()
-        await self._verify(replacement)
+        await self._replacing.see_successor()
         await self._follow_the_work()
-        await self._see_the_old_one_gone()
+        await self._replacing.see_old_one_gone()
 
     # --- messages -------------------------------------------------------------------------------------------------
 
@@ -194,14 +205,14 @@ class RemediateNode:
 
     async def _assess(self) -> None:
         """Decide; where the findings or the machine leave doubt, have a human decide."""
-        while (plan := self._reassess()).rung is not Rung.REPLACE:
+        while (plan := self._reassess()).rung not in _DONE_BY_US:
             if self._incident.mode is Mode.SHADOW:
                 self._runner.end(Step.ASSESS, sentences.plan(plan), StepStatus.SHADOWED)
                 raise IncidentEnded(Outcome.SHADOWED, f"Shadow mode: would quarantine and ask. {sentences.plan(plan)}")
             await self._runner.park(
                 Step.ASSESS,
                 f"{sentences.plan(plan)} {plan.remedy}",
-                undecided=assess(self._incident.findings, self._identity, APPROVED_BY_SOMEONE).rung is Rung.REPLACE,
+                undecided=self._plan(APPROVED_BY_SOMEONE).rung is Rung.REPLACE,
                 changed=lambda plan=plan: self._plan() != plan,  # type: ignore[misc]
             )
             if self._plan() == plan:
@@ -222,6 +233,12 @@ class RemediateNode:
             timing=until(self._incident.policy.deadlines.preserve),
         )
         self._tell(Step.PRESERVE, "evidence", sentences.preserved(evidence))
+
+    async def _look_ahead(self) -> None:
+        """See that another machine would come before this one's work is stopped."""
+        replaces = self._reassess().rung is Rung.REPLACE and self._incident.mode is Mode.ACT
+        if replaces and workflow.patched("look-at-the-group-before-the-work-is-stopped"):
+            await self._replacing.look_ahead()
 
     async def _disrupt(self) -> None:
         """Have leave to disturb the work: from a human where the policy asks, and from the fleet."""
@@ -272,68 +289,20 @@ class RemediateNode:
         if self._work.in_gangs:
             await self._work.drained()
 
+    async def _mend(self) -> None:
+        """Try what may repair this very machine, rung by rung, and end here where one does."""
+        while (rung := self._reassess().rung) in MENDING:
+            if self._shadowed(Step.REPLACE, f"Would {rung} the machine."):
+                raise IncidentEnded(Outcome.SHADOWED, sentences.shadowed(self._incident))
+            if await mend(self._incident, self._runner, rung, lambda: self._target):
+                raise IncidentEnded(Outcome.REPAIRED, sentences.repaired(self._incident, rung))
+            await self._assess()
+
     async def _replace(self) -> None:
-        """Look at the group, then mark the instance unhealthy: the point of no return."""
+        """Have another machine brought, and give this one up: the point of no return."""
         if self._shadowed(Step.REPLACE, "Would mark the instance unhealthy."):
             raise IncidentEnded(Outcome.SHADOWED, sentences.shadowed(self._incident))
-        while (survey := await self._look_at_the_group()).obstacles:
-            await self._runner.park(Step.REPLACE, sentences.obstacles(survey))
-        self._survey = survey
-        if Step.REPLACE in self._incident.policy.approve_before:
-            await self._runner.gate(Step.REPLACE)
-        marked = await self._runner.act(
-            Step.REPLACE,
-            ActivityName.MARK_INSTANCE_UNHEALTHY,
-            lambda: acts.MarkUnhealthy(target=self._target, drill=self._incident.request.drill),
-            acts.MarkedUnhealthy,
-            says=f"Marking {self._identity.instance_id} unhealthy.",
-            irreversible=True,
-        )
-        self._tell(Step.REPLACE, "marked unhealthy", sentences.marked(marked))
-
-    async def _look_at_the_group(self) -> acts.GroupSurvey:
-        return await self._runner.act(
-            Step.REPLACE,
-            ActivityName.SURVEY_GROUP,
-            lambda: acts.SurveyGroup(target=self._target),
-            acts.GroupSurvey,
-            says=f"Looking whether {self._identity.group} would replace the instance.",
-        )
-
-    async def _await_replacement(self) -> acts.Replacement:
-        """Follow the group's launch to its Node, and claim it for this incident."""
-        survey, deadline = self._survey, self._incident.policy.deadlines.replacement
-        assert survey is not None
-        replacement = await self._runner.act(
-            Step.AWAIT_REPLACEMENT,
-            ActivityName.AWAIT_REPLACEMENT,
-            lambda: acts.AwaitReplacement(target=self._target, survey=survey, deadline=deadline),
-            acts.Replacement,
-            says=f"Waiting for {survey.group} to launch a replacement and for its Node.",
-            timing=until(deadline),
-        )
-        self._incident.replacement_instance_id = replacement.instance_id
-        self._incident.replacement_node = replacement.node
-        self._tell(Step.AWAIT_REPLACEMENT, "replacement", sentences.replacement(replacement))
-        return replacement
-
-    async def _verify(self, replacement: acts.Replacement) -> None:
-        """Prove that the new node is whole before work may land on it."""
-        deadlines = self._incident.policy.deadlines
-        verified = await self._runner.act(
-            Step.VERIFY,
-            ActivityName.VERIFY_REPLACEMENT,
-            lambda: acts.VerifyReplacement(
-                target=self._target,
-                replacement=replacement,
-                soak=deadlines.soak,
-                deadline=deadlines.verification,
-            ),
-            acts.Verified,
-            says=f"Proving that {replacement.node} is whole.",
-            timing=until(deadlines.verification),
-        )
-        self._tell(Step.VERIFY, "verified", sentences.verified(verified))
+        await self._replacing.give_up_machine()
 
     async def _follow_the_work(self) -> None:
         """See the jobs run again, past what was saved of them: only then is nothing lost."""
@@ -341,18 +310,6 @@ class RemediateNode:
             self._runner.begin(Step.CLOSE, "Following the jobs until they have passed their checkpoints.")
             if seen := await self._work.follow():
                 self._incident.facts["work"] = seen
-
-    async def _see_the_old_one_gone(self) -> None:
-        deadline = self._incident.policy.deadlines.replacement
-        closed = await self._runner.act(
-            Step.CLOSE,
-            ActivityName.CLOSE_INCIDENT,
-            lambda: acts.CloseIncident(target=self._target, deadline=deadline),
-            acts.Closed,
-            says="Seeing the old machine gone.",
-            timing=until(deadline),
-        )
-        self._incident.facts["old machine"] = sentences.closed(closed)
 
     # --- what the steps stand on ----------------------------------------------------------------------------------
 
@@ -365,8 +322,10 @@ class RemediateNode:
     def _target(self) -> Target:
         return Target(identity=self._identity, fence=self._fence)
 
-    def _plan(self) -> Plan:
-        return assess(self._incident.findings, self._identity, self._controls.approved_by)
+    def _plan(self, approval: Override | None = None) -> Plan:
+        incident = self._incident
+        approved = approval or self._controls.approved_by
+        return assess(incident.findings, self._identity, approved, incident.policy.replacement)
 
     def _reassess(self) -> Plan:
         self._incident.plan = self._plan()
@@ -379,7 +338,9 @@ class RemediateNode:
         self._incident.policy_version = facts.policy_version
         if facts.identity:
             # Looked at again and not found, the machine is still the one whose permits must go back.
-            self._incident.identity, self._incident.policy = facts.identity, facts.policy
+            tried = dict.fromkeys((*(known.tried if known else ()), *facts.identity.tried))
+            self._incident.identity = facts.identity.model_copy(update={"tried": tuple(tried)})
+            self._incident.policy = facts.policy
             self._incident.mode = facts.policy.mode_for(drill=self._incident.request.drill)
         if facts.permit:
             self._permits.take(PermitKind.QUARANTINE, facts.permit)

@@ -1,13 +1,16 @@
 """Results in words: what a person reads in steps, facts and the closing report. Pure."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 from contract import acts
+from contract.fault import FaultReport
 from contract.gang import FollowedJob, JobOnNode
 from contract.names import Outcome
 from contract.plan import Plan, Rung
 from contract.policy import Mode
+from contract.replacement import Answer
 from workflows.incident_state import Incident
 
 _PROOFS: Final = {
@@ -15,6 +18,8 @@ _PROOFS: Final = {
     "s3": ", its manifest read from S3",
     "word": ", by the pod's own word",
 }
+SERIAL_FIELDS: Final = ("serial", "serial-num", "serial_num", "serial-number")
+"""Names under which rules and kernel lines carry a device's serial number."""
 
 
 def replaced(incident: Incident) -> str:
@@ -134,19 +139,71 @@ def drained(result: acts.Drained) -> str:
     return f"{result.evicted} pods evicted{waited}; {result.left_total} stay by right."
 
 
-def obstacles(survey: acts.GroupSurvey) -> str:
-    """Why marking the instance would bring no replacement."""
+def obstacles(survey: acts.GroupSurvey, *, drained: bool) -> str:
+    """Why giving the machine up would bring no replacement."""
+    stands = "drained and quarantined" if drained else "quarantined, and its work goes on"
     return (
-        f"{survey.group} would not replace the instance: {'; '.join(survey.obstacles)}. The node is drained and "
-        "quarantined. Clear the obstacle and press `resume`."
+        f"{survey.group} would not replace the instance: {'; '.join(survey.obstacles)}. The node is {stands}. Clear "
+        "the obstacle and press `resume`."
     )
+
+
+def reboot_first(survey: acts.GroupSurvey) -> str:
+    """Why a human is asked before a machine is given up that may not be had again."""
+    why = "; ".join(one.explanation for one in survey.findings if one.answer is Answer.REBOOT_FIRST)
+    return (
+        f"The policy wants a reboot before a machine of {survey.group} is given up, for {why}. No rule says that a "
+        "reboot mends this fault. The node is quarantined, and its work goes on. Change the policy's answer and press "
+        "`resume`, or press `abort`."
+    )
+
+
+def known_of_group(survey: acts.GroupSurvey) -> str:
+    """What was found and passed over."""
+    passed = [one.explanation for one in survey.findings if one.explanation not in survey.obstacles]
+    return f"{survey.group}: {'; '.join(passed)}." if passed else ""
+
+
+def spare(raised: acts.SpareRaised) -> str:
+    """A spare beside the failing machine."""
+    if raised.already:
+        return f"{raised.instance_id} was {raised.already} already"
+    return f"{raised.instance_id} is on standby, and its group launches another beside it"
+
+
+def lowered(result: acts.SpareRaised) -> str:
+    """A machine that was given back beside its spare."""
+    if result.already:
+        return f"{result.instance_id} is {result.already}: it was not put back into service"
+    return f"{result.instance_id} is in service again beside its spare: the group wants one more than before"
+
+
+def mended(result: acts.Mended, *, came_back: bool) -> str:
+    """What a reset or a reboot came to."""
+    if came_back:
+        return f"{result.explanation} But the fault came back in the new boot."
+    return result.explanation
+
+
+def repaired(incident: Incident, rung: Rung) -> str:
+    """How an incident ended without another machine."""
+    assert incident.identity is not None
+    how = "a reboot" if rung is Rung.REBOOT else "a reset of its devices"
+    return f"{incident.identity.node} is whole again after {how}, and open to work as it was before."
+
+
+def serials(findings: Sequence[FaultReport]) -> tuple[str, ...]:
+    """Serial numbers of the devices that the findings name."""
+    named = {value for finding in findings for key, value in finding.fields.items() if key in SERIAL_FIELDS and value}
+    return tuple(sorted(named))
 
 
 def marked(result: acts.MarkedUnhealthy) -> str:
     """The irreversible call."""
     if result.already:
         return f"{result.instance_id} was {result.already} already; no call was made."
-    return f"{result.instance_id} is marked unhealthy: its group replaces it."
+    told = " EC2 was told that it is bad." if result.reported else ""
+    return f"{result.instance_id} is marked unhealthy: its group replaces it.{told}"
 
 
 def replacement(found: acts.Replacement) -> str:
@@ -168,9 +225,9 @@ def shadowed(incident: Incident) -> str:
     """What would have been done."""
     identity = incident.identity
     assert identity is not None
-    return (
-        f"Shadow mode: nothing was touched. Would have drained {identity.node} and had {identity.instance_id} replaced."
-    )
+    mends = incident.plan and incident.plan.rung in (Rung.RESET_DEVICE, Rung.REBOOT)
+    then = f"tried a {incident.plan.rung}" if incident.plan and mends else f"had {identity.instance_id} replaced"
+    return f"Shadow mode: nothing was touched. Would have drained {identity.node} and {then}."
 
 
 def given_back(result: acts.GivenBack, outcome: Outcome) -> str:

@@ -1,8 +1,10 @@
 """AWS, played by moto's server in a process of its own: EC2 and Auto Scaling, on loopback."""
 
+import json
 import os
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -20,7 +22,17 @@ if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
 
 REGION: Final = "us-west-2"
-_PATIENCE: Final = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 3})
+AMI: Final = "ami-12c6146b"
+"""The image of every machine of the local cloud."""
+LOCAL_CALLER: Final = "nodemend-local-cloud"
+"""Part of the user agent of the local cloud itself and of its tests: their calls are not counted, throttled or lost."""
+NOTEBOOK_PATH: Final = "/fleet/notebook"
+_PATIENCE: Final = Config(
+    connect_timeout=5,
+    read_timeout=30,
+    retries={"mode": "standard", "max_attempts": 3},
+    user_agent_extra=LOCAL_CALLER,
+)
 _NOBODY: Final = "local"
 """Both halves of the credentials: moto takes any, and these are nobody's."""
 
@@ -44,6 +56,18 @@ class Aws:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
+    def note(self, **pages: dict[str, Any]) -> dict[str, Any]:
+        """Write pages of moto's notebook (``deploy.local.moto_server``); returns calls, reports and reboots so far.
+
+        Args:
+            pages: ``activities`` by group, ``answers`` by action, ``throttle`` and ``lose_reply``: how many calls of
+                an action.
+        """
+        body = json.dumps(pages).encode()
+        with urllib.request.urlopen(f"{self.url}{NOTEBOOK_PATH}", data=body, timeout=10) as answer:  # noqa: S310 - our own
+            told: dict[str, Any] = json.load(answer)
+        return told
+
     @overload
     def client(self, service: Literal["autoscaling"]) -> "AutoScalingClient": ...
 
@@ -66,6 +90,14 @@ def _session(region: str) -> boto3.Session:
     return boto3.Session(aws_access_key_id=_NOBODY, aws_secret_access_key=_NOBODY, region_name=region)
 
 
+def _images(state_dir: Path) -> Path:
+    """The one image of the local cloud. Moto's own thousand take seconds to load."""
+    path = state_dir / "images.json"
+    image = {"ami_id": AMI, "name": "amazon-linux-2023", "owner_id": "801119661308", "state": "available"}
+    path.write_text(json.dumps([image]))
+    return path
+
+
 @contextmanager
 def running_aws(state_dir: Path) -> Iterator[Aws]:
     """Run moto for the length of the block.
@@ -83,7 +115,7 @@ def running_aws(state_dir: Path) -> Iterator[Aws]:
         state_dir=state_dir,
         grace=0,
         remedy="Install the extra: `pip install 'nodemend[local]'`.",
-        environment={**environment, "MOTO_EC2_LOAD_DEFAULT_AMIS": "false"},
+        environment={**environment, "MOTO_AMIS_PATH": str(_images(state_dir))},
     ) as process:
         aws = Aws(url=f"http://{LOOPBACK}:{process.ports[0]}", pid=process.pid)
         # Moto makes a region's network at the first question, which takes a second: while others start, it is free.

@@ -10,6 +10,7 @@ import itertools
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 from kubernetes import client
 from kubernetes.client import ApiException
 
-from deploy.local.aws import Aws
+from deploy.local.aws import AMI, Aws
+from deploy.local.books import NO_CAPACITY, Books
 from deploy.local.kubernetes import Kubernetes
-from deploy.local.machine import AMI, TRN1, Machine, MachineShape, node_of
+from deploy.local.machine import TRN1, Machine, MachineShape, node_of
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling.type_defs import AutoScalingGroupTypeDef
@@ -48,6 +50,12 @@ class FleetKnobs:
     """From the end of an instance to the removal of its Node, as a cloud controller does it."""
     fail_launches: bool | int = False
     """No capacity: True while it lasts, or a number of attempts that fail (counted down here)."""
+    launch_failure: str = NO_CAPACITY
+    """What Auto Scaling says of a launch that fails."""
+    reboot_delay_s: float = 0.5
+    """From a reboot to the new boot of the kubelet."""
+    devices_after_reboot: int | None = None
+    """Devices that a rebooted machine shows; None for all of them."""
     register_nodes: bool = True
     """Whether launched machines ever join the cluster."""
     devices_on_launch: int | None = None
@@ -75,6 +83,7 @@ class Fleet:
         self._vacated: dict[str, list[str]] = {}
         self._machines: dict[str, Machine] = {}
         self._subnets: dict[str, tuple[str, Iterator[IPv4Address]]] = {}
+        self._books = Books(self.aws)
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
@@ -116,6 +125,7 @@ class Fleet:
             )
             self._shapes[name] = shape
             self._vacated[name] = []
+            self._books.open(name, size)
             machines = [
                 self._launch(name, shape.zones[number % len(shape.zones)], fresh=False) for number in range(size)
             ]
@@ -161,6 +171,8 @@ class Fleet:
                 errors.append(f"{what}: {type(error).__name__}: {error}")
 
         now = time.monotonic()
+        with noted("EC2"):
+            self._play_reboots(now)
         if self._shapes:
             with noted("Auto Scaling"):
                 answer = self._auto_scaling.describe_auto_scaling_groups(AutoScalingGroupNames=list(self._shapes))
@@ -177,30 +189,64 @@ class Fleet:
         suspended = {process["ProcessName"] for process in group["SuspendedProcesses"]}
         listed = {instance["InstanceId"]: instance for instance in group["Instances"]}
         self._notice_ended(name, set(listed), now)
+        self._books.see_desired(name, group["DesiredCapacity"])
         at_work = [i for i in listed.values() if i["LifecycleState"] == "InService"]
-        for instance in list(at_work):
+        unhealthy = [i for i in at_work if i["HealthStatus"] == "Unhealthy"]
+        if _launches_first(group) and "Launch" not in suspended:
+            # A maintenance policy that lets the group grow has it launch first (user guide, maintenance policies).
+            spare = len(at_work) - group["DesiredCapacity"]
+            for _ in range(len(unhealthy) - spare):
+                self._fill(name, unhealthy=True)
+            unhealthy = unhealthy[: max(0, self._grown(name, listed))]
+        for instance in unhealthy:
             machine = self._machines.get(instance["InstanceId"])
-            if machine is None or instance["HealthStatus"] != "Unhealthy":
+            if machine is None:
                 continue
             machine.marked_at = machine.marked_at or now
             due = now - machine.marked_at >= self.knobs.terminate_delay_s
             if due and not suspended & {"ReplaceUnhealthy", "Terminate"}:
                 self._terminate(machine, now)
                 at_work.remove(instance)
+                self._books.owe(name)
         missing = group["DesiredCapacity"] - len(at_work)
         if "Launch" not in suspended:
             for _ in range(missing):
-                if self._refuses_launch():
+                if not self._fill(name):
                     break
-                vacated = self._vacated[name]
-                machine = self._launch(name, vacated[0] if vacated else self._emptiest_zone(name), fresh=True)
-                self.launched.append(machine.instance_id)
-                del vacated[:1]
         if "Terminate" not in suspended and missing < 0:
             unprotected = [i["InstanceId"] for i in at_work if not i["ProtectedFromScaleIn"]]
             for instance_id in unprotected[:-missing]:
                 self._terminate(self._machines[instance_id], now)
                 self._vacated[name].clear()
+
+    def _fill(self, name: str, *, unhealthy: bool = False) -> bool:
+        """Launch one instance into a group that is short of one. False when there is no capacity."""
+        if self._refuses_launch():
+            self._books.launch_failed(name, self.knobs.launch_failure)
+            return False
+        vacated = self._vacated[name]
+        machine = self._launch(name, vacated[0] if vacated else self._emptiest_zone(name), fresh=True)
+        self.launched.append(machine.instance_id)
+        self._books.launched(name, machine.instance_id, unhealthy=unhealthy)
+        del vacated[:1]
+        return True
+
+    def _grown(self, name: str, listed: dict[str, Any]) -> int:
+        """Machines of a group beyond what it wants that have joined the cluster already."""
+        joined = [m for m in self._machines.values() if m.instance_id in listed and m.registered_at]
+        return len(joined) - self._books.desired[name]
+
+    def _play_reboots(self, now: float) -> None:
+        for instance_id in self._books.new_reboots():
+            if machine := self._machines.get(instance_id):
+                machine.reboots_at = now + self.knobs.reboot_delay_s
+        for machine in self._machines.values():
+            if machine.reboots_at is not None and now >= machine.reboots_at:
+                machine.reboots_at = None
+                wanted = self.knobs.devices_after_reboot
+                with _absence_is_fine():
+                    self._core.patch_node_status(machine.node, {"status": {"nodeInfo": {"bootID": str(uuid.uuid4())}}})
+                self._show_devices(machine, machine.shape.devices if wanted is None else wanted)
 
     def _notice_ended(self, group: str, listed: set[str], now: float) -> None:
         """See what somebody else terminated, through EC2 or through Auto Scaling. A detached machine runs on."""
@@ -241,6 +287,7 @@ class Fleet:
 
     def _note_end(self, machine: Machine, now: float) -> None:
         machine.ended_at = now
+        self._books.ended(machine.group, machine.instance_id)
         self.terminated.append(machine.instance_id)
         self._vacated[machine.group].append(machine.zone)
 
@@ -302,6 +349,11 @@ class Fleet:
             with _absence_is_fine():
                 # By UID: the name may be another machine's by now.
                 self._core.delete_node(machine.node, body={"preconditions": {"uid": machine.node_uid}})
+
+
+def _launches_first(group: "AutoScalingGroupTypeDef") -> bool:
+    policy = group.get("InstanceMaintenancePolicy") or {}
+    return policy.get("MinHealthyPercentage", 0) == 100 and policy.get("MaxHealthyPercentage", 0) > 100
 
 
 def _template(group: str) -> str:

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from contract.names import INSTANCE_TYPE_LABEL, NODEGROUP_LABEL, STARTUP_TAINT, ZONE_LABEL
-from deploy.local.aws import REGION
-
-AMI: Final = "ami-12c6146b"
-"""Any id: moto does not look it up."""
+from deploy.local.aws import AMI, REGION
 
 
 @dataclass(frozen=True)
@@ -51,6 +48,8 @@ class Machine:
     marked_at: float | None = None
     """When its group was first seen to call it unhealthy."""
     ended_at: float | None = None
+    reboots_at: float | None = None
+    """When a reboot that somebody asked for is over."""
 
     @property
     def provider_id(self) -> str:

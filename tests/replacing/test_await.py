@@ -18,7 +18,7 @@ from tests.conftest import MakeNodeGroup
 def marked(acting: Acting, node: str) -> tuple[Target, GroupSurvey]:
     """A node whose instance its group is about to replace."""
     policy = Policy(default=GroupPolicy(mode=Mode.ACT))
-    replace = ReplaceActivity(acting.cluster, acting.auto_scaling, lambda: policy)
+    replace = ReplaceActivity(acting.cluster, acting.auto_scaling, acting.machines, lambda: policy)
     target = acting.claim(node)
     survey = acting.do(replace.survey_group, SurveyGroup(target=target))
     acting.do(replace.mark_instance_unhealthy, MarkUnhealthy(target=target))
@@ -27,7 +27,7 @@ def marked(acting: Acting, node: str) -> tuple[Target, GroupSurvey]:
 
 def wait(acting: Acting, target: Target, survey: GroupSurvey, seconds: float = 30.0) -> Replacement:
     argument = AwaitReplacement(target=target, survey=survey, deadline=timedelta(seconds=seconds))
-    act = AwaitReplacementActivity(acting.cluster, acting.auto_scaling)
+    act = AwaitReplacementActivity(acting.cluster, acting.auto_scaling, acting.machines, acting.records)
     made: Replacement = acting.do(act.await_replacement, argument)
     return made
 

@@ -21,6 +21,7 @@ async def test_hardware_fault_runs_every_step_in_order_and_ends_replaced(play: P
         "identify_node",
         "quarantine_node",
         "preserve_evidence",
+        "survey_group",
         "find_jobs",
         "ask_permit",
         "request_checkpoints",

@@ -181,6 +181,10 @@ class World:
                 return acts.Drained(evicted=3)
             case acts.SurveyGroup():
                 return acts.GroupSurvey(group="trn1", desired=6, instances=("i-0123456789abcdef0",))
+            case acts.RaiseSpare():
+                return acts.SpareRaised(instance_id="i-0123456789abcdef0", at=NOW)
+            case acts.MendMachine():
+                return acts.Mended(whole=True, boot_id="boot-2", explanation="It is whole again.")
             case acts.MarkUnhealthy():
                 return acts.MarkedUnhealthy(instance_id="i-0123456789abcdef0", at=NOW)
             case acts.AwaitReplacement():
@@ -219,6 +223,10 @@ _ARGUMENTS: dict[ActivityName, type] = {
     ActivityName.REQUEST_CHECKPOINTS: acts.RequestCheckpoints,
     ActivityName.DRAIN_NODE: acts.DrainNode,
     ActivityName.SURVEY_GROUP: acts.SurveyGroup,
+    ActivityName.RAISE_SPARE: acts.RaiseSpare,
+    ActivityName.LOWER_SPARE: acts.RaiseSpare,
+    ActivityName.REBOOT_MACHINE: acts.MendMachine,
+    ActivityName.RESET_DEVICES: acts.MendMachine,
     ActivityName.MARK_INSTANCE_UNHEALTHY: acts.MarkUnhealthy,
     ActivityName.AWAIT_REPLACEMENT: acts.AwaitReplacement,
     ActivityName.VERIFY_REPLACEMENT: acts.VerifyReplacement,

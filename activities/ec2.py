@@ -1,0 +1,101 @@
+"""EC2 as the acts use it: instances, what they were launched from, and the capacity that is held for them."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import boto3
+
+from activities.aws_calls import CALL, AbsentError, calling
+from activities.gathering import Gathering
+
+if TYPE_CHECKING:
+    from mypy_boto3_ec2.type_defs import (
+        CapacityReservationTypeDef,
+        ImageTypeDef,
+        InstanceTypeDef,
+        ResponseLaunchTemplateDataTypeDef,
+    )
+
+_FILTER_MAX: Final = 200
+"""Values of one filter (EC2 API reference, DescribeInstances)."""
+
+
+class Ec2:
+    """One region's instances. Safe to use from several threads."""
+
+    def __init__(self, session: boto3.Session) -> None:
+        """Region, credentials and endpoint come from the session and the environment."""
+        self._ec2 = session.client("ec2", config=CALL)
+        self._instances: Gathering[str, InstanceTypeDef] = Gathering(self._describe, _FILTER_MAX)
+        self._reservations: Gathering[str, CapacityReservationTypeDef] = Gathering(self._describe_reservations, 100)
+
+    def instance(self, instance_id: str) -> "InstanceTypeDef | None":
+        """An instance; None when EC2 does not know it (any more)."""
+        return self._instances.get(instance_id)
+
+    def state(self, instance_id: str) -> str:
+        """EC2's state of an instance; ``terminated`` too when EC2 has forgotten it."""
+        found = self.instance(instance_id)
+        return str(found["State"]["Name"]) if found else "terminated"
+
+    def console_output(self, instance_id: str) -> str:
+        """What EC2 kept of the machine's serial console."""
+        with calling("ec2:GetConsoleOutput"):
+            return self._ec2.get_console_output(InstanceId=instance_id).get("Output", "")
+
+    def reboot(self, instance_id: str) -> None:
+        """Ask the machine to reboot; EC2 powers it off and on when it does not within minutes (RebootInstances)."""
+        with calling("ec2:RebootInstances"):
+            self._ec2.reboot_instances(InstanceIds=[instance_id])
+
+    def report_bad(self, instance_id: str, reason: str) -> None:
+        """Tell EC2 that the hardware is bad. It must still run; nothing else changes (ReportInstanceStatus, A22)."""
+        with calling("ec2:ReportInstanceStatus"):
+            self._ec2.report_instance_status(
+                Instances=[instance_id], Status="impaired", ReasonCodes=["other"], Description=reason[:500]
+            )
+
+    def reservation(self, reservation_id: str) -> "CapacityReservationTypeDef | None":
+        """A capacity reservation, or None."""
+        return self._reservations.get(reservation_id)
+
+    def template(self, template_id: str, version: str) -> "ResponseLaunchTemplateDataTypeDef | None":
+        """What a launch template launches; None when it or that version is gone."""
+        try:
+            with calling("ec2:DescribeLaunchTemplateVersions", absent=_NO_TEMPLATE):
+                found = self._ec2.describe_launch_template_versions(LaunchTemplateId=template_id, Versions=[version])
+        except AbsentError:
+            return None
+        versions = found["LaunchTemplateVersions"]
+        return versions[0]["LaunchTemplateData"] if versions else None
+
+    def image(self, image_id: str) -> "ImageTypeDef | None":
+        """An image; None when it is gone or not ours to use."""
+        try:
+            with calling("ec2:DescribeImages", absent=("InvalidAMIID.NotFound", "InvalidAMIID.Unavailable")):
+                found = self._ec2.describe_images(ImageIds=[image_id])["Images"]
+        except AbsentError:
+            return None
+        return found[0] if found else None
+
+    def _describe(self, ids: list[str]) -> "dict[str, InstanceTypeDef]":
+        # By filter: one id that EC2 has forgotten would fail the call for all the others.
+        with calling("ec2:DescribeInstances"):
+            pages = self._ec2.get_paginator("describe_instances").paginate(
+                Filters=[{"Name": "instance-id", "Values": ids}]
+            )
+            found = [i for page in pages for reservation in page["Reservations"] for i in reservation["Instances"]]
+        return {instance["InstanceId"]: instance for instance in found}
+
+    def _describe_reservations(self, ids: list[str]) -> "dict[str, CapacityReservationTypeDef]":
+        by_id: Any = [{"Name": "capacity-reservation-id", "Values": ids}]
+        with calling("ec2:DescribeCapacityReservations"):
+            found = self._ec2.describe_capacity_reservations(Filters=by_id)["CapacityReservations"]
+        return {reservation["CapacityReservationId"]: reservation for reservation in found}
+
+
+_NO_TEMPLATE: Final = (
+    "InvalidLaunchTemplateId.NotFound",
+    "InvalidLaunchTemplateId.VersionNotFound",
+    "InvalidLaunchTemplateName.NotFoundException",
+    "InvalidLaunchTemplateId.NotFoundException",
+)
