@@ -87,7 +87,12 @@ def checkpoints(result: acts.Checkpoints) -> str:
 def drained(result: acts.Drained) -> str:
     """What left and what stayed."""
     waited = f", after waiting for {', '.join(result.blocked_by)}" if result.blocked_by else ""
-    return f"{result.evicted} pods evicted{waited}; {result.left_total} stay by right."
+    told = [f"{result.evicted} pods evicted{waited}; {result.left_total} stay by right."]
+    if result.deleted:
+        told.append(f"Deleted after they refused to the end: {_some(result.deleted, result.deleted_total)}.")
+    if result.abandoned:
+        told.append(f"Left to the end of the instance: {_some(result.abandoned, result.abandoned_total)}.")
+    return " ".join(told)
 
 
 def obstacles(survey: acts.GroupSurvey) -> str:
@@ -135,6 +140,11 @@ def given_back(result: acts.GivenBack, outcome: Outcome) -> str:
         return "nothing of ours was on the node any more"
     state = "closed, as it was before us" if result.unschedulable else "open to the scheduler"
     return f"our marks are removed, the node is {state}" + (" (veto)" if outcome is Outcome.VETOED else "")
+
+
+def _some(listed: tuple[str, ...], total: int) -> str:
+    more = f" and {total - len(listed)} more" if total > len(listed) else ""
+    return ", ".join(listed) + more
 
 
 def _time(moment: datetime | None) -> str:
