@@ -131,14 +131,12 @@ def why_left(pod: Filtered, progress: Progress, budgets: Budgets) -> str:
 
 
 def waiting(left: Sequence[Filtered], progress: Progress, budgets: Budgets) -> list[str]:
-    """The pods that are waited for, each with why where it is refused or hangs."""
+    """The pods that are waited for: first those that are refused or hang, each with why."""
     now = datetime.now(UTC)
-    return [
-        f"{pod.name} ({why_left(pod, progress, budgets)})"
-        if pod.uid in progress.refused or hangs(pod, now)
-        else pod.name
-        for pod in left[:LIST_MAX]
-    ]
+    blocks = [pod for pod in left if pod.uid in progress.refused or hangs(pod, now)]
+    told = [f"{pod.name} ({why_left(pod, progress, budgets)})" for pod in blocks[:LIST_MAX]]
+    uids = {pod.uid for pod in blocks}
+    return [*told, *(pod.name for pod in left if pod.uid not in uids)][:LIST_MAX]
 
 
 def _remedies(left: Sequence[Filtered], progress: Progress) -> Iterable[str]:

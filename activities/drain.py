@@ -30,6 +30,8 @@ from contract.policy import DrainEscalation
 
 _LOOK_EVERY_S: Final = 0.25
 """At the latest; a change among the pods is seen at once."""
+_GATHER_S: Final = 0.1
+_GATHER_PER_POD_S: Final = 0.005
 _CHECK_EVERY_S: Final = 1.0
 """How old what is known of the node may be; before each round of evictions it is looked at anew."""
 _FACTS_EVERY_S: Final = 2.0
@@ -104,6 +106,8 @@ class _Drain:
                 self._show(waiting_total=len(left), waiting=blockers.waiting(left, self._progress, self._budgets))
                 self._check()
                 followed.wait(_LOOK_EVERY_S)
+                # A look costs as much as there are pods: with many of them, changes gather first.
+                pause(min(_GATHER_S, len(left) * _GATHER_PER_POD_S))
         staying = [pod for pod in pods if pod.verdict is Verdict.STAYS]
         volumes = self._await_volumes(staying, abandoned)
         return self._drained(staying, abandoned, volumes)
@@ -218,7 +222,8 @@ class _Drain:
 
     def _show(self, **news: Any) -> None:
         """In *Pending Activities*, where the next try finds it if this worker goes away."""
-        self._details |= {"evicted": self._progress.count, "deleted": self._progress.deleted, **news}
+        done = {"evicted": self._progress.count, "deleted": dict(self._progress.deleted)}
+        self._details = {**self._details, **done, **news}
         report_progress(self._details)
 
     def _drained(self, staying: list[Filtered], abandoned: list[Filtered], volumes: tuple[str, ...]) -> Drained:

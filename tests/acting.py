@@ -4,7 +4,7 @@ import dataclasses
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from contract import acts
 from contract.identity import Fence, NodeIdentity, Target
 from contract.names import INSTANCE_TYPE_LABEL, NODEGROUP_LABEL, ZONE_LABEL
 from deploy.local.stack import CLUSTER, Stack
+from worker.clients import cluster_by
 
 T = TypeVar("T")
 
@@ -97,7 +98,9 @@ class Acting:
 def acting_on(stack: Stack) -> Iterator[Acting]:
     """Clients of the stack."""
     with stack.kubernetes.connected() as api, mock.patch.dict(os.environ, stack.aws.environment()):
-        yield Acting(stack, Cluster(api), AutoScaling(boto3.Session()), client.CoreV1Api(api))
+        cluster = cluster_by(api.configuration)
+        with closing(cluster.api):
+            yield Acting(stack, cluster, AutoScaling(boto3.Session()), client.CoreV1Api(api))
 
 
 def refusal(call: Callable[[], object]) -> tuple[str | None, str]:

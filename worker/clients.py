@@ -35,7 +35,11 @@ def cluster_client() -> Cluster:
         ) from error
     # Any: the stubs of this client are older than the client.
     kind: Any = Configuration
-    configuration = kind.get_default_copy()
+    return cluster_by(kind.get_default_copy())
+
+
+def cluster_by(configuration: Any) -> Cluster:
+    """The cluster of a client's configuration."""
     # A connection for each act that may run at once, for the watch of each drain and for each eviction: the client's
     # default of five a core makes the others wait for TLS.
     configuration.connection_pool_maxsize = 2 * ACTS_AT_ONCE + EVICTIONS_AT_ONCE
