@@ -10,7 +10,7 @@ from kubernetes.client import ApiException
 
 from activities.drain import DrainActivity
 from contract.acts import DrainNode
-from contract.names import OWNER_ANNOTATION, SKIP_ANNOTATION, ErrorType
+from contract.names import SKIP_ANNOTATION, ErrorType
 from deploy.local.scene import NodeGroup, add_pod, create_daemonset, create_web, running_pods, wait_for
 from deploy.local.work import STUCK_ANNOTATION
 from tests.acting import Acting, meanwhile, refusal
@@ -221,25 +221,6 @@ def test_d28_drain_that_changed_workers_goes_on_and_counts_what_was_evicted_befo
     target = acting.claim(group.nodes[0])
     done = drain(acting, target, details=[{"evicted": 4}], evict_unmanaged_pods=True)
     assert done.evicted == 5
-
-
-@pytest.mark.parametrize(
-    "veto",
-    [{"spec": {"unschedulable": None}}, {"metadata": {"annotations": {OWNER_ANNOTATION: None}}}],
-    ids=["uncordoned", "claim removed"],
-)
-def test_d30_veto_in_mid_drain_stops_it(acting: Acting, group: NodeGroup, namespace: str, veto: dict[str, Any]) -> None:
-    node = group.nodes[0]
-    unmanaged(acting, node, namespace, "stuck", annotations={STUCK_ANNOTATION: "yes"})
-    target = acting.claim(node)
-
-    def say_no() -> None:
-        wait_for(lambda: bool(acting.heartbeats), "the drain to start")
-        acting.patch(node, veto)
-
-    with meanwhile(say_no):
-        kind, _ = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True))
-    assert kind == ErrorType.HUMAN_VETO
 
 
 def test_d34_hundred_pods_leave_together(acting: Acting, group: NodeGroup, namespace: str) -> None:
