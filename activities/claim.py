@@ -74,14 +74,28 @@ def live_node(cluster: Cluster, target: Target) -> Json:
     return node
 
 
-def mark_disrupting(cluster: Cluster, target: Target) -> None:
-    """Note on the node that its work is being stopped, so that the budget counts it. Doing it twice is harmless."""
+def mark_disrupting(cluster: Cluster, target: Target, labelled: dict[str, str] | None = None) -> None:
+    """Note on the node that its work is being stopped, so that the budget counts it. Doing it twice is harmless.
+
+    Args:
+        cluster: where.
+        target: the node.
+        labelled: labels to put on it in the same write. The claim remembers what they were, for ``give_back_node``.
+    """
+
+    wanted = labelled or {}
 
     def attempt() -> None:
         node, owner = claimed_node(cluster, target)
-        if not owner.disrupting:
-            claim = owner.model_copy(update={"disrupting": True})
-            cluster.patch_node(target.identity.node, conditional(node, {OWNER_ANNOTATION: claim.model_dump_json()}))
+        found = labels(node)
+        before = {key: found.get(key) for key in wanted} | owner.before.labels
+        claim = owner.model_copy(
+            update={"disrupting": True, "before": owner.before.model_copy(update={"labels": before})}
+        )
+        if claim != owner or any(found.get(key) != value for key, value in wanted.items()):
+            patch = conditional(node, {OWNER_ANNOTATION: claim.model_dump_json()})
+            patch["metadata"]["labels"] = wanted
+            cluster.patch_node(target.identity.node, patch)
 
     retry_on_conflict(attempt)
 

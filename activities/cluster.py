@@ -5,7 +5,7 @@ Objects are the API's own JSON (``kubectl get -o json``): at a thousand nodes th
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -21,6 +21,10 @@ Json = dict[str, Any]
 
 _TIMEOUT_S: Final = (5.0, 30.0)
 """Connect and read."""
+_WATCH_S: Final = 240
+"""How long one watch lasts; the API server ends it then, and it is begun anew."""
+_WATCH_TIMEOUT_S: Final = (5.0, 90.0)
+"""Connect and read. The API server sends a bookmark a minute, so ninety silent seconds mean a dead connection."""
 _MERGE: Final = "application/merge-patch+json"
 
 
@@ -37,6 +41,7 @@ class Cluster:
         self._apps: Any = client.AppsV1Api(api)
         self._policy: Any = client.PolicyV1Api(api)
         self._coordination: Any = client.CoordinationV1Api(api)
+        self._storage: Any = client.StorageV1Api(api)
         self.address = str(api.configuration.host)
         self.api = api
 
@@ -84,7 +89,31 @@ class Cluster:
 
     def pods_on(self, node: str) -> list[Json]:
         """Every pod bound to a node."""
-        return self._list("list pods", self._core.list_pod_for_all_namespaces, field_selector=f"spec.nodeName={node}")
+        return self.pods_and_version(node)[0]
+
+    def pods_and_version(self, node: str) -> tuple[list[Json], str]:
+        """Every pod bound to a node, and the version of the list, from which a watch goes on."""
+        answer = self._answer("list pods", self._core.list_pod_for_all_namespaces, field_selector=_on(node))
+        return answer["items"], answer["metadata"]["resourceVersion"]
+
+    def watch_pods(self, node: str, version: str) -> "PodWatch":
+        """What changes among the pods of a node from a version on."""
+        with self._calling("watch pods", node):
+            return PodWatch(
+                self._core.list_pod_for_all_namespaces(
+                    field_selector=_on(node),
+                    resource_version=version,
+                    watch=True,
+                    allow_watch_bookmarks=True,
+                    timeout_seconds=_WATCH_S,
+                    _request_timeout=_WATCH_TIMEOUT_S,
+                    _preload_content=False,
+                )
+            )
+
+    def pods_selected(self, namespace: str, selector: str) -> list[Json]:
+        """The pods of a namespace with these labels (``key=value,…``; empty for all)."""
+        return self._list("list pods", self._core.list_namespaced_pod, namespace, label_selector=selector)
 
     def pod(self, namespace: str, name: str) -> Json | None:
         """A pod, or None."""
@@ -106,6 +135,17 @@ class Cluster:
     def disruption_budgets(self, namespace: str) -> list[Json]:
         """The PodDisruptionBudgets of a namespace."""
         return self._list("list poddisruptionbudgets", self._policy.list_namespaced_pod_disruption_budget, namespace)
+
+    def volume_attachments(self, node: str) -> list[Json]:
+        """The VolumeAttachments of a node. The API has no selector for them, so all are read."""
+        found = self._list("list volumeattachments", self._storage.list_volume_attachment)
+        return [attachment for attachment in found if attachment["spec"]["nodeName"] == node]
+
+    def volume_claim(self, namespace: str, name: str) -> Json | None:
+        """A PersistentVolumeClaim, or None."""
+        return self._get(
+            "get persistentvolumeclaims", self._core.read_namespaced_persistent_volume_claim, name, namespace
+        )
 
     def node_lease(self, name: str) -> Json | None:
         """The kubelet's Lease of a node, or None."""
@@ -131,6 +171,24 @@ class Cluster:
             self._core.create_namespaced_pod_eviction(
                 metadata["name"], metadata["namespace"], body, _request_timeout=_TIMEOUT_S, _preload_content=False
             )
+
+    def delete_pod(self, pod: Json) -> bool:
+        """Delete this very pod, with the grace period that it asks for. False when it is gone or has a successor."""
+        metadata = pod["metadata"]
+        with self._calling("delete pods", f"pod {metadata['namespace']}/{metadata['name']}"):
+            try:
+                self._core.delete_namespaced_pod(
+                    metadata["name"],
+                    metadata["namespace"],
+                    body={"preconditions": {"uid": metadata["uid"]}},
+                    _request_timeout=_TIMEOUT_S,
+                    _preload_content=False,
+                )
+            except ApiException as error:
+                if error.status not in (404, 409):
+                    raise
+                return False
+        return True
 
     def proxied(self, method: str, path: str, body: Json | None, timeout_s: float) -> str:
         """Call a pod through the API server's proxy and return the text of its answer.
@@ -212,10 +270,12 @@ class Cluster:
                 raise
 
     def _list(self, right: str, call: Any, *where: str, **selectors: str) -> list[Json]:
-        with self._calling(right, " ".join([*where, *selectors.values()]) or "all"):
-            answer = _read(call(*where, **selectors, _request_timeout=_TIMEOUT_S, _preload_content=False))
-        items: list[Json] = answer["items"]
+        items: list[Json] = self._answer(right, call, *where, **selectors)["items"]
         return items
+
+    def _answer(self, right: str, call: Any, *where: str, **selectors: str) -> Json:
+        with self._calling(right, " ".join([*where, *selectors.values()]) or "all"):
+            return _read(call(*where, **selectors, _request_timeout=_TIMEOUT_S, _preload_content=False))
 
     @contextmanager
     def _calling(self, right: str, what: str, *, raw: bool = False) -> Iterator[None]:
@@ -248,6 +308,31 @@ class Cluster:
         )
 
 
+class PodWatch:
+    """One watch: its events, until the API server ends it, the connection breaks, or ``stop`` is called."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+
+    def __iter__(self) -> Iterator[Json]:
+        """The events, as the API sends them."""
+        rest = b""
+        try:
+            for chunk in self._response.stream(2**16, decode_content=False):
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from (json.loads(line) for line in lines if line)
+        except (HTTPError, OSError, ValueError):
+            # Cut or stopped: what was missed is in the list that follows.
+            return
+        finally:
+            self._response.close()
+
+    def stop(self) -> None:
+        """End it, from another thread too."""
+        with suppress(HTTPError, OSError, ValueError, RuntimeError):
+            self._response.shutdown()
+
+
 def retry_on_conflict(attempt: Any, tries: int = 5) -> Any:
     """Call ``attempt`` again while somebody else was faster.
 
@@ -262,6 +347,10 @@ def retry_on_conflict(attempt: Any, tries: int = 5) -> Any:
     raise failure(
         ErrorType.CONFLICT, f"The object {last} is changed by somebody all the time. It is tried again."
     ) from last
+
+
+def _on(node: str) -> str:
+    return f"spec.nodeName={node}"
 
 
 def _read(response: Any) -> Json:

@@ -35,6 +35,8 @@ _FOREIGN_TAINTS: Final = {
     "karpenter.sh/disruption": "Karpenter is disrupting it",
     "aws-node-termination-handler/asg-lifecycle-termination": "aws-node-termination-handler is draining it",
     "aws-node-termination-handler/spot-itn": "EC2 is taking its Spot instance back",
+    "aws-node-termination-handler/scheduled-maintenance": "aws-node-termination-handler is draining it",
+    "aws-node-termination-handler/rebalance-recommendation": "aws-node-termination-handler is draining it",
 }
 _FOREIGN_LABELS: Final = {
     "karpenter.sh/nodepool": "it belongs to a Karpenter NodePool, whose NodeClaim must be replaced instead",

@@ -1,11 +1,17 @@
 """What a drain may do with each pod of a node: one pure function, run over all pods before the first eviction (D19)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from datetime import datetime, timedelta
+from enum import IntEnum, StrEnum
+from typing import Final
 
 from activities.claim import annotations
 from activities.cluster import Json
 from contract.names import MIRROR_POD_ANNOTATION, SKIP_ANNOTATION
+
+HANGS_AFTER: Final = timedelta(minutes=2)
+"""Past the end of its grace period, a pod that is still there hangs: its node is silent, or a finalizer holds it."""
 
 
 class Verdict(StrEnum):
@@ -20,6 +26,21 @@ class Verdict(StrEnum):
     """The policy does not allow its eviction."""
 
 
+class Wave(IntEnum):
+    """Pods leave in waves, each when the one before is gone: what serves the others stays to their end."""
+
+    WORK = 0
+    CLUSTER_CRITICAL = 1
+    NODE_CRITICAL = 2
+
+
+_WAVES: Final = {
+    "system-cluster-critical": Wave.CLUSTER_CRITICAL,
+    "system-node-critical": Wave.NODE_CRITICAL,
+}
+"""By the two priority classes that Kubernetes itself brings along."""
+
+
 @dataclass(frozen=True)
 class Filtered:
     """One pod and what is to become of it."""
@@ -32,6 +53,16 @@ class Filtered:
     def name(self) -> str:
         """``namespace/name``."""
         return pod_name(self.pod)
+
+    @property
+    def uid(self) -> str:
+        """What tells it from its successors of the same name."""
+        return str(self.pod["metadata"]["uid"])
+
+    @property
+    def wave(self) -> Wave:
+        """When it leaves."""
+        return _WAVES.get(self.pod["spec"].get("priorityClassName", ""), Wave.WORK)
 
 
 def filter_pod(
@@ -67,6 +98,21 @@ def filter_pod(
     if not evict_local_storage and any("emptyDir" in volume for volume in pod["spec"].get("volumes", [])):
         return Filtered(pod, Verdict.FORBIDDEN, "its emptyDir would be lost")
     return Filtered(pod, Verdict.EVICT, "")
+
+
+def next_wave(left: Sequence[Filtered], now: datetime) -> list[Filtered]:
+    """The pods to evict next, lower priority first: where not all can be asked for at once, the least goes first."""
+    wave = min((pod.wave for pod in left if not hangs(pod, now)), default=Wave.WORK)
+    due = (pod for pod in left if pod.wave is wave and pod.verdict is Verdict.EVICT)
+    return sorted(due, key=lambda pod: (int(pod.pod["spec"].get("priority", 0)), pod.name))
+
+
+def hangs(pod: Filtered, now: datetime) -> bool:
+    """Whether a pod that was told to end should be gone by now. Its clock is in the pod: nothing restarts it (D28)."""
+    if pod.verdict is not Verdict.ENDING:
+        return False
+    # Of an ending pod this is when its grace period is over (API reference, ObjectMeta).
+    return now >= datetime.fromisoformat(pod.pod["metadata"]["deletionTimestamp"]) + HANGS_AFTER
 
 
 def controller_of(pod: Json) -> Json | None:

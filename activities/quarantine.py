@@ -124,7 +124,7 @@ class QuarantineActivity:
             unschedulable=stays_closed or None,
             taints=_taints_of_others(node) or None,
         )
-        patch["metadata"]["labels"] = {INCIDENT_LABEL: None}
+        patch["metadata"]["labels"] = {INCIDENT_LABEL: None, **owner.before.labels}
         self._cluster.patch_node(target.identity.node, patch)
         self._cluster.record_event(
             node,

@@ -14,7 +14,7 @@ from contract.identity import NodeIdentity, Target
 from contract.incident import IncidentReport
 from contract.model import Message
 from contract.permit import PermitAnswer
-from contract.policy import CheckpointPolicy, GroupPolicy, Otherwise
+from contract.policy import CheckpointPolicy, Deadlines, DrainEscalation, GroupPolicy, Otherwise
 from contract.replacement import Found, NodeJob, ReplaceCall, ReplacementPolicy, StartupTaint
 
 LIST_MAX = 20
@@ -220,6 +220,9 @@ class DrainNode(Message):
     evict_local_storage_pods: bool
     deadline: timedelta
     """On top of the longest grace period among the pods."""
+    escalation: DrainEscalation = DrainEscalation.NEEDS_HUMAN
+    detach_deadline: timedelta = Deadlines().detach
+    """For the volumes, from the moment when the pods are gone."""
 
 
 class Drained(Message):
@@ -234,6 +237,12 @@ class Drained(Message):
     left_total: int = 0
     blocked_by: tuple[str, ...] = ()
     """PodDisruptionBudgets that made it wait."""
+    deleted: tuple[str, ...] = ()
+    """Pods that refused eviction to the end and were deleted, as the policy says, each with why."""
+    deleted_total: int = 0
+    abandoned: tuple[str, ...] = ()
+    """Pods and volumes that are left to the end of the instance, as the policy says, each with why."""
+    abandoned_total: int = 0
 
 
 # --- mend ----------------------------------------------------------------------------------------------------------

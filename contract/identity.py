@@ -71,6 +71,8 @@ class NodeBefore(Message):
     unschedulable: bool = False
     annotations: dict[str, str] = Field(default_factory=dict)
     """Values of the annotations that we overwrite, where there were any."""
+    labels: dict[str, str | None] = Field(default_factory=dict)
+    """The same of the labels that were overwritten so far; None where there was none."""
 
 
 class Ownership(Message):

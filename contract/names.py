@@ -231,6 +231,8 @@ SCALE_DOWN_DISABLED_ANNOTATION: Final = "cluster-autoscaler.kubernetes.io/scale-
 """Keeps cluster-autoscaler off the node (Cluster Autoscaler FAQ)."""
 DO_NOT_DISRUPT_ANNOTATION: Final = "karpenter.sh/do-not-disrupt"
 """Keeps Karpenter off the node (Karpenter, Disruption)."""
+NO_LOAD_BALANCER_LABEL: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
+"""Takes the node out of the cluster's load balancers (Kubernetes, Well-known labels)."""
 
 MIRROR_POD_ANNOTATION: Final = "kubernetes.io/config.mirror"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"

@@ -24,6 +24,19 @@ class Mode(StrEnum):
     ACT = "act"
 
 
+class DrainEscalation(StrEnum):
+    """What a drain does when pods do not leave in time. Whatever it is, the record names the pods and says it."""
+
+    WAIT = "wait"
+    """Wait until the drain's deadline, for pods that hang too; then ask a human."""
+    NEEDS_HUMAN = "needs-human"
+    """Ask a human: at the drain's deadline, or as soon as all that is left hangs past its own grace period."""
+    DELETE = "delete"
+    """At the drain's deadline delete what refuses eviction, with its own grace period; budgets are overrun."""
+    TERMINATE_INSTANCE = "terminate-instance"
+    """Leave what is left, at the same moments, to the end of the instance."""
+
+
 class Deadlines(Document):
     """How long each step may take before a human is asked. None of them may be zero: zero is not infinity (D40)."""
 
@@ -40,6 +53,8 @@ class Deadlines(Document):
     """For what stands in the way at the group and passes by itself, e.g. an instance refresh (A19)."""
     reboot: timedelta = Field(default=timedelta(minutes=20), gt=timedelta(0))
     """From a reboot, or a device reset, to the machine whole again."""
+    detach: timedelta = Field(default=timedelta(minutes=10), gt=timedelta(0))
+    """For the volumes of an empty node to be detached. Kubernetes itself gives up waiting for a kubelet after 6 min."""
     replacement: timedelta = Field(default=timedelta(minutes=45), gt=timedelta(0))
     """From marking the instance unhealthy to its replacement's Node."""
     soak: timedelta = Field(default=timedelta(minutes=3), ge=timedelta(0))
@@ -91,6 +106,7 @@ class GroupPolicy(Document):
     """Whether a pod without a controller may be evicted: nothing brings it back (D18)."""
     evict_local_storage_pods: bool = True
     """Whether a pod with an emptyDir may be evicted once its job's checkpoint step is over (D17)."""
+    drain_escalation: DrainEscalation = DrainEscalation.NEEDS_HUMAN
     max_concurrent: int = Field(default=1, ge=1)
     """Nodes of this group whose work may be disrupted at once."""
     max_disrupted_share: float = Field(default=0.1, gt=0, le=1)

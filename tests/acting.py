@@ -28,6 +28,7 @@ from contract.identity import Fence, NodeIdentity, Target
 from contract.names import INSTANCE_TYPE_LABEL, NODEGROUP_LABEL, ZONE_LABEL
 from deploy.components import Component
 from deploy.local.stack import CLUSTER, Stack
+from worker.clients import cluster_by
 
 T = TypeVar("T")
 
@@ -112,7 +113,9 @@ def acting_on(stack: Stack) -> Iterator[Acting]:
         closing(config.new_client_from_config(config_file=kubeconfig)) as worker,
         mock.patch.dict(os.environ, stack.aws.environment()),
     ):
-        yield Acting(stack, Cluster(worker), AutoScaling(boto3.Session()), client.CoreV1Api(admin))
+        cluster = cluster_by(worker.configuration)
+        with closing(cluster.api):
+            yield Acting(stack, cluster, AutoScaling(boto3.Session()), client.CoreV1Api(admin))
 
 
 def refusal(call: Callable[[], object]) -> tuple[str | None, str]:

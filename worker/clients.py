@@ -11,6 +11,7 @@ from kubernetes.config import ConfigException
 
 from activities.auto_scaling import AutoScaling
 from activities.cluster import Cluster
+from activities.eviction import EVICTIONS_AT_ONCE
 from contract.names import ExitCode
 from worker.errors import StartError
 
@@ -34,9 +35,14 @@ def cluster_client() -> Cluster:
         ) from error
     # Any: the stubs of this client are older than the client.
     kind: Any = Configuration
-    configuration = kind.get_default_copy()
-    # A connection for each act that may run at once: the client's default of five a core makes the others wait for TLS.
-    configuration.connection_pool_maxsize = ACTS_AT_ONCE
+    return cluster_by(kind.get_default_copy())
+
+
+def cluster_by(configuration: Any) -> Cluster:
+    """The cluster of a client's configuration."""
+    # A connection for each act that may run at once, for the watch of each drain and for each eviction: the client's
+    # default of five a core makes the others wait for TLS.
+    configuration.connection_pool_maxsize = 2 * ACTS_AT_ONCE + EVICTIONS_AT_ONCE
     return Cluster(ApiClient(configuration))
 
 

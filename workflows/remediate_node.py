@@ -280,10 +280,12 @@ class RemediateNode:
                 evict_unmanaged_pods=policy.evict_unmanaged_pods,
                 evict_local_storage_pods=policy.evict_local_storage_pods,
                 deadline=policy.deadlines.drain,
+                escalation=policy.drain_escalation,
+                detach_deadline=policy.deadlines.detach,
             ),
             acts.Drained,
             says="Evicting the pods of the node.",
-            timing=until(policy.deadlines.drain),
+            timing=until(policy.deadlines.drain + policy.deadlines.detach),
         )
         self._tell(Step.DRAIN, "drained", sentences.drained(drained))
         if self._work.in_gangs:

@@ -136,7 +136,12 @@ def followed(job: FollowedJob) -> str:
 def drained(result: acts.Drained) -> str:
     """What left and what stayed."""
     waited = f", after waiting for {', '.join(result.blocked_by)}" if result.blocked_by else ""
-    return f"{result.evicted} pods evicted{waited}; {result.left_total} stay by right."
+    told = [f"{result.evicted} pods evicted{waited}; {result.left_total} stay by right."]
+    if result.deleted:
+        told.append(f"Deleted after they refused to the end: {_some(result.deleted, result.deleted_total)}.")
+    if result.abandoned:
+        told.append(f"Left to the end of the instance: {_some(result.abandoned, result.abandoned_total)}.")
+    return " ".join(told)
 
 
 def obstacles(survey: acts.GroupSurvey, *, drained: bool) -> str:
@@ -240,6 +245,11 @@ def given_back(result: acts.GivenBack, outcome: Outcome) -> str:
 
 def _step(job: acts.JobCheckpoint) -> str:
     return f"step {job.step} at {job.uri} ({_time(job.saved_at)})" if job.step is not None else "not known"
+
+
+def _some(listed: tuple[str, ...], total: int) -> str:
+    more = f" and {total - len(listed)} more" if total > len(listed) else ""
+    return ", ".join(listed) + more
 
 
 def _time(moment: datetime | None) -> str:

@@ -9,55 +9,12 @@ from kubernetes import client
 from kubernetes.client import ApiException
 
 from activities.drain import DrainActivity
-from contract.acts import Drained, DrainNode
-from contract.identity import Target
-from contract.names import OWNER_ANNOTATION, SKIP_ANNOTATION, ErrorType
+from contract.acts import DrainNode
+from contract.names import SKIP_ANNOTATION, ErrorType
 from deploy.local.scene import NodeGroup, add_pod, create_daemonset, create_web, running_pods, wait_for
 from deploy.local.work import STUCK_ANNOTATION
 from tests.acting import Acting, meanwhile, refusal
-from tests.conftest import MakeNodeGroup
-
-
-@pytest.fixture
-def group(node_group: MakeNodeGroup) -> NodeGroup:
-    return node_group(2)
-
-
-def drain(acting: Acting, target: Target, *, details: list[Any] | None = None, **changes: Any) -> Drained:
-    usual: dict[str, Any] = {
-        "target": target,
-        "evict_unmanaged_pods": False,
-        "evict_local_storage_pods": True,
-        "deadline": timedelta(seconds=20),
-    }
-    made: Drained = acting.environment(details=details).run(
-        DrainActivity(acting.cluster).drain_node, DrainNode(**{**usual, **changes})
-    )
-    return made
-
-
-def pod(acting: Acting, namespace: str, name: str) -> Any:
-    try:
-        return acting.core.read_namespaced_pod(name, namespace)
-    except ApiException as error:
-        if error.status == 404:
-            return None
-        raise
-
-
-def unmanaged(acting: Acting, node: str, namespace: str, name: str, **more: Any) -> None:
-    add_pod(acting.stack, name, node=node, namespace=namespace, **more)
-    wait_for(lambda: pod(acting, namespace, name).status.phase in ("Running", "Succeeded"), name)
-
-
-def budget(acting: Acting, namespace: str, name: str, selector: dict[str, Any], min_available: int = 1) -> None:
-    policy: Any = client.PolicyV1Api(acting.core.api_client)
-    body = {"metadata": {"name": name}, "spec": {"minAvailable": min_available, "selector": selector}}
-    policy.create_namespaced_pod_disruption_budget(namespace, body)
-    # Until the disruption controller has seen it, every eviction is refused for another reason.
-    wait_for(
-        lambda: policy.read_namespaced_pod_disruption_budget(name, namespace).status.expected_pods is not None, name
-    )
+from tests.draining.scene import budget, drain, pod, unmanaged
 
 
 def test_d1_eviction_names_the_pod_by_uid_so_that_its_successor_is_left_alone(
@@ -264,25 +221,6 @@ def test_d28_drain_that_changed_workers_goes_on_and_counts_what_was_evicted_befo
     target = acting.claim(group.nodes[0])
     done = drain(acting, target, details=[{"evicted": 4}], evict_unmanaged_pods=True)
     assert done.evicted == 5
-
-
-@pytest.mark.parametrize(
-    "veto",
-    [{"spec": {"unschedulable": None}}, {"metadata": {"annotations": {OWNER_ANNOTATION: None}}}],
-    ids=["uncordoned", "claim removed"],
-)
-def test_d30_veto_in_mid_drain_stops_it(acting: Acting, group: NodeGroup, namespace: str, veto: dict[str, Any]) -> None:
-    node = group.nodes[0]
-    unmanaged(acting, node, namespace, "stuck", annotations={STUCK_ANNOTATION: "yes"})
-    target = acting.claim(node)
-
-    def say_no() -> None:
-        wait_for(lambda: bool(acting.heartbeats), "the drain to start")
-        acting.patch(node, veto)
-
-    with meanwhile(say_no):
-        kind, _ = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True))
-    assert kind == ErrorType.HUMAN_VETO
 
 
 def test_d34_hundred_pods_leave_together(acting: Acting, group: NodeGroup, namespace: str) -> None:

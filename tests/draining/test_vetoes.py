@@ -1,0 +1,104 @@
+"""Whoever has a say over the node, or over a pod, and says no while it is being drained, is obeyed (D30, A23)."""
+
+from typing import Any
+
+import pytest
+
+from activities.cluster import Json
+from contract.names import DO_NOT_DISRUPT_ANNOTATION, OWNER_ANNOTATION, SKIP_ANNOTATION, ErrorType
+from deploy.local.scene import NodeGroup
+from deploy.local.work import STUCK_ANNOTATION
+from tests.acting import Acting, meanwhile, refusal
+from tests.draining.scene import MERGE, budget, drain, pod, says, unmanaged
+
+
+def taint(key: str) -> Json:
+    return {"key": key, "effect": "NoSchedule", "value": "x"}
+
+
+def add_taint(acting: Acting, node: str, key: str) -> None:
+    found = acting.cluster.node(node)
+    assert found
+    acting.patch(node, {"spec": {"taints": [*found["spec"].get("taints", []), taint(key)]}})
+
+
+@pytest.mark.parametrize(
+    ("veto", "kind", "says_what"),
+    [
+        ({"spec": {"unschedulable": None}}, ErrorType.HUMAN_VETO, "uncordoned"),
+        ({"metadata": {"annotations": {OWNER_ANNOTATION: None}}}, ErrorType.HUMAN_VETO, "was removed by somebody"),
+        ({"metadata": {"annotations": {SKIP_ANNOTATION: "true"}}}, ErrorType.POLICY_FORBIDS, SKIP_ANNOTATION),
+        ({"metadata": {"labels": {"karpenter.sh/nodepool": "gpu"}}}, ErrorType.POLICY_FORBIDS, "Karpenter NodePool"),
+        ("ToBeDeletedByClusterAutoscaler", ErrorType.POLICY_FORBIDS, "cluster-autoscaler is removing it"),
+        ("karpenter.sh/disrupted", ErrorType.POLICY_FORBIDS, "Karpenter is disrupting it"),
+        (
+            "aws-node-termination-handler/scheduled-maintenance",
+            ErrorType.POLICY_FORBIDS,
+            "aws-node-termination-handler is draining it",
+        ),
+    ],
+    ids=["uncordoned", "claim removed", "skip", "nodepool", "cluster-autoscaler", "karpenter", "termination handler"],
+)
+def test_d30_a23_no_in_mid_drain_stops_it_and_is_stated(
+    acting: Acting, group: NodeGroup, namespace: str, veto: Any, kind: ErrorType, says_what: str
+) -> None:
+    node = group.nodes[0]
+    unmanaged(acting, node, namespace, "stuck", annotations={STUCK_ANNOTATION: "yes"})
+    # Kept by a budget until after the veto: it must never be asked again.
+    unmanaged(acting, node, namespace, "kept", labels={"kind": "web"})
+    budget(acting, namespace, "keep-web", {"matchLabels": {"kind": "web"}})
+    target = acting.claim(node)
+
+    def say_no() -> None:
+        says(acting, "keep-web")
+        if isinstance(veto, str):
+            add_taint(acting, node, veto)
+        else:
+            acting.patch(node, veto)
+
+    with meanwhile(say_no):
+        seen, message = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True))
+    assert seen == kind
+    assert says_what in message
+    assert pod(acting, namespace, "kept").metadata.deletion_timestamp is None
+
+
+def test_other_controller_that_was_there_at_the_start_was_decided_on_then(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "p")
+    acting.claim(group.nodes[0])
+    add_taint(acting, group.nodes[0], "karpenter.sh/disrupted")
+    target = acting.target(group.nodes[0], foreign_owners=("Karpenter is disrupting it",))
+    assert drain(acting, target, evict_unmanaged_pods=True).evicted == 1
+
+
+def test_our_own_markers_are_nobody_elses(acting: Acting, group: NodeGroup) -> None:
+    target = acting.claim(group.nodes[0])
+    found = acting.cluster.node(group.nodes[0])
+    assert found
+    assert found["metadata"]["annotations"][DO_NOT_DISRUPT_ANNOTATION] == "true"
+    assert drain(acting, target).evicted == 0
+
+
+@pytest.mark.parametrize("on", ["pod", "namespace"])
+def test_pod_that_opts_out_in_mid_drain_is_not_evicted(
+    acting: Acting, group: NodeGroup, namespace: str, on: str
+) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "kept", labels={"kind": "web"})
+    budget(acting, namespace, "keep-web", {"matchLabels": {"kind": "web"}})
+    target = acting.claim(group.nodes[0])
+    skip = {"metadata": {"annotations": {SKIP_ANNOTATION: "true"}}}
+
+    def say_no() -> None:
+        says(acting, "keep-web")
+        if on == "pod":
+            acting.core.patch_namespaced_pod("kept", namespace, skip, _content_type=MERGE)
+        else:
+            acting.core.patch_namespace(namespace, skip, _content_type=MERGE)
+
+    with meanwhile(say_no):
+        kind, message = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True))
+    assert kind == ErrorType.DRAIN_FORBIDDEN
+    assert f"{namespace}/kept (it or its namespace carries {SKIP_ANNOTATION})" in message
+    assert pod(acting, namespace, "kept").metadata.deletion_timestamp is None
