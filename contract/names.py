@@ -54,6 +54,13 @@ class OverrideName(StrEnum):
     RELEASE = "release"
 
 
+class BudgetOrderName(StrEnum):
+    """What a human can tell FleetBudget: each is a signal and an update of this name."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
 class Step(StrEnum):
     """The steps of the runbook, in order."""
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from deploy.local.fleet import FleetKnobs
 from deploy.local.stack import Stack, running_stack
-from tests.benchmarks import demo, drain, history, latency
+from tests.benchmarks import admission, demo, drain, history, latency
 from tests.benchmarks.figures import Figure, write
 
 Measure = Callable[[Stack, Path], Iterator[Figure]]
 
 BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
+    "admission": (admission.measure, ("admission_10000_nodes_1000_requests_ms",)),  # type: ignore[dict-item]
     "demo": (demo.measure, ("warm_demo_s",)),  # type: ignore[dict-item]
     "drain": (
         drain.measure,
@@ -39,6 +40,10 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
 }
 
 
+ALONE = {"admission", "demo"}
+"""They need no stack, or bring their own."""
+
+
 def main(wanted: list[str]) -> int:
     """Run them, print and write the figures. Returns 1 when a goal does not hold."""
     chosen = [name for name, (_, figures) in BENCHMARKS.items() if not wanted or {name, *figures} & set(wanted)]
@@ -49,8 +54,7 @@ def main(wanted: list[str]) -> int:
     for name in chosen:
         with ExitStack() as exits:
             folder = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="nodemend-bench-")))
-            # The demo brings its own stack; beside another it would measure both.
-            stack = exits.enter_context(running_stack(folder / "stack")) if name != "demo" else None
+            stack = exits.enter_context(running_stack(folder / "stack")) if name not in ALONE else None
             if stack:
                 stack.fleet.knobs = FleetKnobs(boot_delay_s=0.5, device_delay_s=0.5)
             for figure in BENCHMARKS[name][0](stack, folder):  # type: ignore[arg-type]
