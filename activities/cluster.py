@@ -86,6 +86,10 @@ class Cluster:
         """Every pod bound to a node."""
         return self._list("list pods", self._core.list_pod_for_all_namespaces, field_selector=f"spec.nodeName={node}")
 
+    def pods_in(self, namespace: str) -> list[Json]:
+        """Every pod of a namespace."""
+        return self._list("list pods", self._core.list_namespaced_pod, namespace)
+
     def pod(self, namespace: str, name: str) -> Json | None:
         """A pod, or None."""
         return self._get("get pods", self._core.read_namespaced_pod, name, namespace)

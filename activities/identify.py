@@ -10,7 +10,9 @@ from activities.auto_scaling import AutoScaling
 from activities.claim import annotations, labels
 from activities.cluster import Cluster, Json
 from activities.errors import failure
+from activities.traits import DETECTOR, node_traits, work_traits
 from contract.acts import Identified, IdentifyNode, NodeFacts
+from contract.budget import Traits
 from contract.fault import EvidenceEnd, FaultReport
 from contract.identity import NodeIdentity
 from contract.names import (
@@ -21,7 +23,7 @@ from contract.names import (
     ActivityName,
     ErrorType,
 )
-from contract.permit import PermitAnswer, PermitKind, PermitRequest
+from contract.permit import PermitAnswer, PermitKind, PermitRequest, severity_of
 from contract.policy import Mode, Policy
 
 _EC2_PROVIDER_ID: Final = re.compile(r"^aws:///(?P<zone>[a-z0-9-]+)/(?P<instance>i-[0-9a-f]{8,17})$")
@@ -85,6 +87,7 @@ class IdentifyNodeActivity:
             return NodeFacts(identified=Identified.STALE, explanation=stale, policy_version=policy.version)
         rules = policy.for_node(identity.group, identity.nodegroup)
         acts = argument.wants_permit and rules.mode_for(drill=request.drill) is Mode.ACT
+        traits = self._traits(node, argument.reports[0], policy) if acts else {}
         return NodeFacts(
             identified=Identified.FOUND,
             explanation=f"Node {identity.node} is {identity.instance_id or identity.provider_id or 'no known machine'} "
@@ -92,8 +95,15 @@ class IdentifyNodeActivity:
             identity=identity,
             policy=rules,
             policy_version=policy.version,
-            permit=self._ask(argument, identity) if acts else None,
+            traits=traits,
+            permit=self._ask(argument, identity, traits) if acts else None,
         )
+
+    def _traits(self, node: Json, report: FaultReport, policy: Policy) -> Traits:
+        """What the node may share with others that fail."""
+        detector = {DETECTOR: report.detector_version} if report.detector_version else {}
+        machine = node_traits(node, policy.budget.correlation.trait_labels)
+        return {**machine, **detector, **work_traits(self._cluster.pods_on(node["metadata"]["name"]))}
 
     def _identity(self, cluster: str, node: Json) -> NodeIdentity:
         provider_id = node["spec"].get("providerID", "")
@@ -117,7 +127,7 @@ class IdentifyNodeActivity:
             foreign_owners=foreign_owners(node),
         )
 
-    def _ask(self, argument: IdentifyNode, identity: NodeIdentity) -> PermitAnswer:
+    def _ask(self, argument: IdentifyNode, identity: NodeIdentity, traits: Traits) -> PermitAnswer:
         return self._ask_permit(
             PermitRequest(
                 kind=PermitKind.QUARANTINE,
@@ -128,6 +138,9 @@ class IdentifyNodeActivity:
                 node=identity.node,
                 zone=identity.zone,
                 signature=argument.reports[0].signature,
+                rule=argument.reports[0].rule,
+                severity=severity_of(argument.reports),
+                traits=traits,
             )
         )
 

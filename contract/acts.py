@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from contract.budget import Traits
 from contract.fault import DataTrust, FaultReport, RemediationRequest
 from contract.identity import NodeIdentity, Target
 from contract.incident import IncidentReport
@@ -53,6 +54,8 @@ class NodeFacts(Message):
     identity: NodeIdentity | None = None
     policy: GroupPolicy = GroupPolicy()
     policy_version: str = ""
+    traits: Traits = Field(default_factory=dict)
+    """What it may share with other nodes that fail."""
     permit: PermitAnswer | None = None
 
 

@@ -1,10 +1,21 @@
 """What the owners allow the whole fleet to lose, however many groups it has. Part of the policy file."""
 
 from datetime import timedelta
+from typing import Final
 
 from pydantic import Field, model_validator
 
 from contract.model import Document
+from contract.names import INSTANCE_TYPE_LABEL, ZONE_LABEL
+
+TRAIT_LABELS: Final = {
+    "AMI": "eks.amazonaws.com/nodegroup-image",
+    "driver": "nvidia.com/cuda.driver-version.full",
+    "instance type": INSTANCE_TYPE_LABEL,
+    "switch": "topology.k8s.aws/network-node-layer-3",
+    "zone": ZONE_LABEL,
+}
+"""EKS managed node groups, NVIDIA GPU feature discovery, EKS network topology, and Kubernetes set these."""
 
 
 class AreaLimits(Document):
@@ -33,6 +44,8 @@ class CorrelationGuard(Document):
     """For a job or image that leaves faults on node after node: each of its restarts takes a while."""
     cooldown: timedelta = Field(default=timedelta(minutes=30), gt=timedelta(0))
     """Without another such fault for this long, it is over."""
+    trait_labels: dict[str, str] = Field(default_factory=lambda: dict(TRAIT_LABELS))
+    """What else nodes may have in common: a name for people, and the node label that says it."""
 
     @model_validator(mode="after")
     def _cools_no_faster_than_it_looks(self) -> "CorrelationGuard":

@@ -86,6 +86,8 @@ class AskPermit(Message):
     request: PermitRequest
     nudges: int = 0
     """How many ``permit_granted`` signals have come: each makes the holder ask again, for the issuer's word counts."""
+    node_uid: str = ""
+    """Of the very Node that is marked while it waits for its quarantine."""
 
 
 class ReturnPermits(Message):
@@ -96,7 +98,8 @@ class ReturnPermits(Message):
     result: RepairResult | None = None
     """At the close of an incident that repaired something, or tried to."""
     node: str = ""
-    """Whose mark of waiting is taken away."""
+    node_uid: str = ""
+    """Whose mark of waiting is taken away; empty where there is none."""
 
 
 class PermitGranted(Message):

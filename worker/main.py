@@ -24,6 +24,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from activities.all import node_activities
 from activities.budget import BudgetActivities
 from activities.permits import PermitActivities, open_desk
+from activities.waiting_mark import WaitingMark
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, ExitCode
 from worker.clients import ACTS_AT_ONCE, auto_scaling_client, cluster_client
 from worker.errors import StartError, problems
@@ -92,7 +93,7 @@ async def _work(settings: WorkerSettings) -> None:
         await register_search_attributes(client)
         async with open_desk(client, settings.cluster) as desk:
             with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE, thread_name_prefix="act") as executor:
-                permits = PermitActivities(client, desk)
+                permits = PermitActivities(client, desk, WaitingMark(cluster))
                 budget = BudgetActivities(client, cluster, auto_scaling, policy)
                 acts = node_activities(cluster, auto_scaling, policy, desk.ask, settings.record_dir, settings.cluster)
                 worker = make_worker(client, [*acts, permits.ask_permit, permits.return_permits], executor)

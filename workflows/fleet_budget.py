@@ -145,7 +145,7 @@ class FleetBudget:
     def _enqueue(self, request: PermitRequest) -> None:
         token = request.token
         waiting = self._queue.get(token)
-        if waiting and request.approval and not waiting.request.approval:
+        if waiting and (request.approval, request.severity) != (waiting.request.approval, waiting.request.severity):
             self._queue[token] = waiting.model_copy(update={"request": request})
         elif not waiting and token not in self._held:
             self._queue[token] = QueuedRequest(request=request, asked_at=workflow.now())

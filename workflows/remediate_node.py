@@ -33,12 +33,13 @@ with workflow.unsafe.imports_passed_through():
     from workflows.closing import Closing
     from workflows.incident_state import Incident
     from workflows.override_handlers import answers_overrides
-    from workflows.overrides import Answer, Controls, press
+    from workflows.overrides import Answer, Controls, Stand, press
     from workflows.permits import Permits
     from workflows.showcase import Showcase
     from workflows.step_runner import IncidentEnded, StepRunner
     from workflows.timing import until
 
+_APPROVE_QUEUED: Final = "approve-while-queued"
 _FIRST_REPORT: Final = timedelta(minutes=10)
 _ACTIONABLE: Final = frozenset({Verdict.HARDWARE, Verdict.REPAIRABLE, Verdict.AMBIGUOUS})
 _DISRUPTIVE: Final = frozenset(
@@ -62,7 +63,7 @@ class RemediateNode:
         self._runner.prepare = self._prepare
         self._runner.before_parking = self._give_leave_back
         self._showcase = Showcase(self._incident, self._runner)
-        self._permits = Permits(self._incident, self._fence, self._runner)
+        self._permits = Permits(self._incident, self._fence, self._runner, self._controls)
         self._closing = Closing(self._incident, self._controls, self._runner, self._permits, self._showcase)
         self._survey: acts.GroupSurvey | None = None
 
@@ -118,7 +119,11 @@ class RemediateNode:
 
     def take_override(self, name: OverrideName, payload: object) -> Answer:
         """Apply what a human pressed, or refuse it; either way it is in the record."""
-        answer, new = press(name, payload, self._runner.stand, self._controls, self._runner.step)
+        stand = self._runner.stand
+        # Pressed while a permit is waited for, it was refused before 0.2, and those histories must replay.
+        if stand is Stand.QUEUED and name is OverrideName.APPROVE and not workflow.patched(_APPROVE_QUEUED):
+            stand = Stand.RUNNING
+        answer, new = press(name, payload, stand, self._controls, self._runner.step)
         if new:
             self._incident.keep_override(answer.record(name, workflow.now()))
             self._publish(None)
@@ -376,6 +381,7 @@ class RemediateNode:
             # Looked at again and not found, the machine is still the one whose permits must go back.
             self._incident.identity, self._incident.policy = facts.identity, facts.policy
             self._incident.mode = facts.policy.mode_for(drill=self._incident.request.drill)
+            self._incident.traits = facts.traits or self._incident.traits
         if facts.permit:
             self._permits.take(PermitKind.QUARANTINE, facts.permit)
 

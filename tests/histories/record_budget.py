@@ -16,7 +16,7 @@ from temporalio.testing import WorkflowEnvironment
 from activities.permits import PermitActivities, open_desk
 from contract.names import budget_id
 from contract.permit import PermitKind
-from tests.budgeting.conftest import FLEETS, Budget, Fleet, count_cluster
+from tests.budgeting.conftest import FLEETS, Budget, Fleet, count_cluster, no_mark
 from tests.histories.record import FOLDER
 from worker.main import make_budget_worker
 
@@ -45,7 +45,7 @@ async def main(name: str) -> None:
         cluster = "recorded"
         fleet = FLEETS.setdefault(budget_id(cluster), Fleet())
         async with open_desk(client, cluster) as desk:
-            acts = PermitActivities(client, desk)
+            acts = PermitActivities(client, desk, no_mark())
             async with make_budget_worker(client, [count_cluster, acts.deliver_grants]):
                 await play(Budget(client, cluster, fleet, desk))
                 await asyncio.sleep(timedelta(seconds=1).total_seconds())
