@@ -38,6 +38,7 @@ class Fleet:
     desired: int = 10
     working: int = 10
     max_concurrent: int = 2
+    share: float = 1.0
     gone: tuple[str, ...] = ()
     problem: Exception | None = None
     policy: BudgetPolicy = field(default_factory=wide)
@@ -53,7 +54,9 @@ class Fleet:
             group="g",
             desired=self.desired,
             working=tuple(f"n{i}" for i in range(self.working)),
-            limits=GroupLimits(max_concurrent=self.max_concurrent, max_disrupted_share=1.0, max_quarantined_share=1.0),
+            limits=GroupLimits(
+                max_concurrent=self.max_concurrent, max_disrupted_share=self.share, max_quarantined_share=1.0
+            ),
         )
         held = {holder.token for holder in argument.holders}
         return ClusterCount(
