@@ -14,7 +14,7 @@ from contract.override import Override
 EXAMPLE: Final = '{"by": "you", "reason": "why"}'
 
 DESCRIPTIONS: Final = {
-    OverrideName.APPROVE: f"Let the incident go past the approval it waits for. {EXAMPLE}",
+    OverrideName.APPROVE: f"Let the incident go past what waits for a human, or guards the budget. {EXAMPLE}",
     OverrideName.HOLD: f"Stop before the next step, and wait for resume. {EXAMPLE}",
     OverrideName.RESUME: f"Go on after a hold, or try the failed step again. {EXAMPLE}",
     OverrideName.ABORT: f"End the incident and leave the node quarantined. {EXAMPLE}",
