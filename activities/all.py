@@ -11,12 +11,12 @@ from activities.close import CloseActivity
 from activities.cluster import Cluster
 from activities.drain import DrainActivity
 from activities.identify import IdentifyNodeActivity
+from activities.permits import PermitDesk
 from activities.preserve import PreserveActivity
 from activities.quarantine import QuarantineActivity
 from activities.record import RecordActivity
 from activities.replace import ReplaceActivity
 from activities.verify import VerifyActivity
-from contract.permit import PermitAnswer, PermitRequest
 from contract.policy import Policy
 
 
@@ -24,7 +24,7 @@ def node_activities(
     cluster: Cluster,
     auto_scaling: AutoScaling,
     policy: Callable[[], Policy],
-    ask_permit: Callable[[PermitRequest], PermitAnswer],
+    desk: PermitDesk,
     record_dir: Path,
     cluster_name: str,
 ) -> list[Callable[..., Any]]:
@@ -32,10 +32,10 @@ def node_activities(
     quarantine = QuarantineActivity(cluster)
     replace = ReplaceActivity(cluster, auto_scaling, policy)
     return [
-        IdentifyNodeActivity(cluster, auto_scaling, policy, ask_permit, cluster_name).identify_node,
+        IdentifyNodeActivity(cluster, auto_scaling, policy, desk.ask, cluster_name).identify_node,
         quarantine.quarantine_node,
         PreserveActivity(cluster, auto_scaling, record_dir).preserve_evidence,
-        CheckpointActivity(cluster).request_checkpoints,
+        CheckpointActivity(cluster, desk.spend).request_checkpoints,
         DrainActivity(cluster).drain_node,
         replace.survey_group,
         replace.mark_instance_unhealthy,

@@ -14,6 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from activities.auto_scaling import AutoScaling
 from activities.claim import labels, read_owner
 from activities.cluster import Cluster, Json
+from activities.holders import permits_in_use
 from activities.identify import is_ready
 from activities.traits import node_traits, where_they_run
 from contract.budget import Area, HealthyNodes
@@ -85,7 +86,10 @@ class BudgetActivities:
         """
         count = await asyncio.to_thread(self._count, argument)
         gone = [request.token for request in argument.holders if not await self._runs(request)]
-        return count.model_copy(update={"gone": tuple(gone)})
+        run_id = str(activity.info().workflow_run_id)
+        forgot = argument.recover or (argument.run_id and argument.run_id != run_id)
+        holding = await permits_in_use(self._client, argument.cluster) if forgot else ()
+        return count.model_copy(update={"gone": tuple(gone), "run_id": run_id, "holding": holding})
 
     def _count(self, argument: CountCluster) -> ClusterCount:
         policy, nodes, now = self._policy(), self._cluster.nodes(), datetime.now(UTC)

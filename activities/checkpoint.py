@@ -8,7 +8,7 @@ would carry the damage, and the newest from before the first sign is named inste
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -24,6 +24,7 @@ from activities.waiting import deadline, go_on, overdue, pause, report_progress
 from contract.acts import LIST_MAX, Checkpoints, CheckpointStatus, JobCheckpoint, RequestCheckpoints
 from contract.fault import DataTrust
 from contract.names import CHECKPOINT_ANNOTATION, CHECKPOINT_COMMAND_ANNOTATION, ActivityName
+from contract.permit import PermitRequest
 
 _EXEC: Final = "exec"
 _COMMAND: Final = TypeAdapter(list[str])
@@ -59,8 +60,10 @@ class _Job:
 class CheckpointActivity:
     """The act ``request_checkpoints``."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, spend: Callable[[PermitRequest], None]) -> None:
+        """``spend`` raises when FleetBudget, as it is now, does not know the permit."""
         self._cluster = cluster
+        self._spend = spend
 
     @activity.defn(name=ActivityName.REQUEST_CHECKPOINTS, no_thread_cancel_exception=True)
     def request_checkpoints(self, argument: RequestCheckpoints) -> Checkpoints:
@@ -69,8 +72,11 @@ class CheckpointActivity:
         A job that gives no valid answer in time is reported as such and does not stop the drain: its hardware fails.
 
         Raises:
-            ApplicationError: what ``claimed_node`` says.
+            ApplicationError: what ``claimed_node`` says, or ``PermitQueued``.
         """
+        if argument.permit:
+            # The first act that disturbs work: since the permit was granted, FleetBudget may have been terminated.
+            self._spend(argument.permit)
         mark_disrupting(self._cluster, argument.target)
         jobs = group_by_job(self._cluster.pods_on(argument.target.identity.node))
         results: list[JobCheckpoint] = []

@@ -86,6 +86,16 @@ class PermitDesk:
         """
         return self._send(_Errand(asks=(request,)))[0]
 
+    def spend(self, request: PermitRequest) -> None:
+        """See that FleetBudget, as it is now, grants this permit: it may have been terminated since it did.
+
+        Raises:
+            ApplicationError: ``PermitQueued`` when it does not, ``BudgetUnavailable`` without an answer.
+        """
+        answer = self.ask(request)
+        if not answer.granted:
+            raise _queued(request, answer)
+
     def give_back(self, tokens: Sequence[str], result: RepairResult | None = None) -> None:
         """Return permits, held or only asked for, and tell how the repair ended. Blocks its thread.
 
@@ -160,13 +170,7 @@ class PermitActivities:
         if not answer.granted:
             if request.kind is PermitKind.QUARANTINE:
                 self._mark.put(request.node, argument.node_uid)
-            raise ApplicationError(
-                f"Queued for a {request.kind} permit: {answer.reason or 'not looked at yet'}. {answer.releases} "
-                "`hold`, `abort` and `release` work meanwhile.",
-                type=ErrorType.PERMIT_QUEUED,
-                next_retry_delay=ASK_AGAIN,
-                category=ApplicationErrorCategory.BENIGN,
-            )
+            raise _queued(request, answer)
         return answer
 
     @activity.defn(name=ActivityName.RETURN_PERMITS, no_thread_cancel_exception=True)
@@ -203,6 +207,16 @@ async def open_desk(client: Client, cluster: str) -> AsyncIterator[PermitDesk]:
         serving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await serving
+
+
+def _queued(request: PermitRequest, answer: PermitAnswer) -> ApplicationError:
+    return ApplicationError(
+        f"Queued for a {request.kind} permit: {answer.reason or 'not looked at yet'}. {answer.releases} "
+        "`hold`, `abort` and `release` work meanwhile.",
+        type=ErrorType.PERMIT_QUEUED,
+        next_retry_delay=ASK_AGAIN,
+        category=ApplicationErrorCategory.BENIGN,
+    )
 
 
 def _unavailable(why: str) -> ApplicationError:

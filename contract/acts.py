@@ -14,7 +14,7 @@ from contract.fault import DataTrust, FaultReport, RemediationRequest
 from contract.identity import NodeIdentity, Target
 from contract.incident import IncidentReport
 from contract.model import Message
-from contract.permit import PermitAnswer
+from contract.permit import PermitAnswer, PermitRequest
 from contract.policy import GroupPolicy
 
 LIST_MAX = 20
@@ -127,6 +127,8 @@ class RequestCheckpoints(Message):
     evidence_since: datetime | None = None
     deadline: timedelta
     """For each job's answer."""
+    permit: PermitRequest | None = None
+    """What allows it. None from incidents that were started before 0.2."""
 
 
 class CheckpointStatus(StrEnum):

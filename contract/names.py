@@ -21,6 +21,7 @@ REPORT_FAULT: Final = "report_fault"
 PERMIT_GRANTED: Final = "permit_granted"
 EXCHANGE_PERMITS: Final = "exchange_permits"
 INCIDENT_QUERY: Final = "incident"
+PERMITS_QUERY: Final = "permits"
 BUDGET_QUERY: Final = "budget"
 
 INCIDENT_MEMO: Final = "incident"

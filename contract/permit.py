@@ -156,6 +156,11 @@ class CountCluster(Message):
     """Those that ask or hold: to be named in the answer."""
     jobs: tuple[str, ...] = ()
     """Jobs (``namespace/kind/name``) to find on healthy nodes too."""
+    cluster: str = ""
+    recover: bool = False
+    """FleetBudget started without a memory: tell it who holds permits."""
+    run_id: str = ""
+    """The run that it was at its last count: at another one it was reset, and has forgotten what came after."""
 
 
 class ClusterCount(Message):
@@ -170,6 +175,10 @@ class ClusterCount(Message):
     absent: tuple[str, ...] = ()
     """Asked-about nodes that have no Node object."""
     healthy: HealthyNodes = HealthyNodes()
+    run_id: str = ""
+    """The run of FleetBudget that was counted for."""
+    holding: tuple[PermitRequest, ...] = ()
+    """Permits that open incidents say they hold, where FleetBudget may not know of them."""
     policy: BudgetPolicy | None = None
     """The fleet's limits as of now. None in the counts of workers before 0.2, which knew of the groups' limits only:
     their histories decide as they did."""
@@ -210,6 +219,8 @@ class BudgetState(Message):
     repairs: tuple[RepairResult, ...] = ()
     orders: tuple[OrderRecord, ...] = ()
     """The newest of what humans told it."""
+    carried: bool = False
+    """From the run before: it remembers. A budget that starts without asks the incidents first."""
     history_limit: int = 2000
     """Events after which it continues as new; a test forces it."""
 

@@ -95,7 +95,7 @@ async def _work(settings: WorkerSettings) -> None:
             with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE, thread_name_prefix="act") as executor:
                 permits = PermitActivities(client, desk, WaitingMark(cluster))
                 budget = BudgetActivities(client, cluster, auto_scaling, policy)
-                acts = node_activities(cluster, auto_scaling, policy, desk.ask, settings.record_dir, settings.cluster)
+                acts = node_activities(cluster, auto_scaling, policy, desk, settings.record_dir, settings.cluster)
                 worker = make_worker(client, [*acts, permits.ask_permit, permits.return_permits], executor)
                 async with make_budget_worker(client, [budget.count_cluster, permits.deliver_grants]):
                     await _serve(worker, client, identity, health, stopping, server.address)

@@ -73,6 +73,9 @@ class FleetBudget:
         self._pages_human = any(guard.cleared_at is None for guard in state.guards)
         self._correlation = BudgetPolicy().correlation
         """As of the last count: which jobs are worth looking for in the next."""
+        self._remembers = state.carried
+        self._run_id = ""
+        """The run at the last count."""
         self._dirty = True
         self._passes = 0
         self._asking: set[str] = set()
@@ -85,7 +88,9 @@ class FleetBudget:
             if await self._woken():
                 await self._pass()
                 await self._deliver()
-        workflow.continue_as_new(self._state().model_copy(update={"queue": pack(self._queue.values())}))
+        workflow.continue_as_new(
+            self._state().model_copy(update={"queue": pack(self._queue.values()), "carried": True})
+        )
 
     @workflow.update(name=EXCHANGE_PERMITS, description="Asks and returns of one worker process (a PermitBatch).")
     async def exchange_permits(self, batch: PermitBatch) -> list[PermitAnswer]:
@@ -186,6 +191,11 @@ class FleetBudget:
         self._passes += 1
 
     def _decide(self, queue: tuple[QueuedRequest, ...], count: ClusterCount) -> None:
+        self._remembers, self._run_id = True, count.run_id
+        for request in count.holding:
+            if request.token not in self._held:
+                self._queue.pop(request.token, None)
+                self._hold(request)
         for token in count.gone:
             self._forget(token)
         # Returned while the count ran: no longer asked for.
@@ -194,11 +204,7 @@ class FleetBudget:
         for grant in admission.granted:
             token = grant.request.token
             del self._queue[token]
-            self._held[token] = HeldPermit(
-                request=grant.request.model_copy(update={"traits": {}}),
-                granted_at=workflow.now(),
-                released_from=grant.released_from,
-            )
+            self._hold(grant.request, grant.released_from)
             self._meters.granted(grant.request)
             if token not in self._asking:
                 self._outbox[token] = grant.request
@@ -209,6 +215,11 @@ class FleetBudget:
         self._page([guard for guard in self._memory.guards if (guard.key, guard.since) not in before])
         if count.policy:
             self._correlation = count.policy.correlation
+
+    def _hold(self, request: PermitRequest, released_from: str = "") -> None:
+        # Its traits have served: the sightings have them.
+        kept = request.model_copy(update={"traits": {}})
+        self._held[request.token] = HeldPermit(request=kept, granted_at=workflow.now(), released_from=released_from)
 
     def _page(self, raised: list[Guard]) -> None:
         """Have a human look, once for each common cause: the log, a counter, and the view of what needs a human."""
@@ -234,6 +245,9 @@ class FleetBudget:
                     holders=(*holders, *patient[first : first + _CHECKED_AT_ONCE]),
                     nodes=tuple(sorted(nodes)),
                     jobs=candidates(self._memory.sightings, self._correlation),
+                    cluster=self._cluster,
+                    recover=not self._remembers,
+                    run_id=self._run_id,
                 ),
                 result_type=ClusterCount,
                 start_to_close_timeout=timedelta(minutes=1),

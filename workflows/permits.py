@@ -40,6 +40,10 @@ class Permits:
         """Whether it is granted and not given back."""
         return self._asked.get(kind, False)
 
+    def in_use(self) -> list[PermitRequest]:
+        """What is held: FleetBudget asks when it has lost its memory."""
+        return [self.request(kind) for kind in self._asked if self.held(kind)]
+
     def take(self, kind: PermitKind, answer: PermitAnswer) -> None:
         """An answer that came with another act."""
         self._asked[kind] = self._asked.get(kind, False) or answer.granted
@@ -53,7 +57,7 @@ class Permits:
         await self._runner.act(
             step,
             ActivityName.ASK_PERMIT,
-            lambda: AskPermit(request=self._request(kind), nudges=self.nudges, node_uid=self._node_uid),
+            lambda: AskPermit(request=self.request(kind), nudges=self.nudges, node_uid=self._node_uid),
             PermitAnswer,
             says=f"Asking the fleet's budget for a {kind} permit.",
             timing=PERMIT,
@@ -70,7 +74,7 @@ class Permits:
         if asked:
             argument = ReturnPermits(
                 cluster=self._incident.request.cluster,
-                tokens=tuple(self._request(kind).token for kind in asked),
+                tokens=tuple(self.request(kind).token for kind in asked),
                 result=self._result(outcome) if outcome else None,
                 node=self._incident.request.node,
                 node_uid=self._node_uid if outcome and self._marked else "",
@@ -81,7 +85,7 @@ class Permits:
         """How the repair ended, where there was one."""
         if outcome not in (Outcome.REPLACED, Outcome.REPLACED_UNVERIFIED):
             return None
-        request = self._request(PermitKind.DISRUPTION)
+        request = self.request(PermitKind.DISRUPTION)
         return RepairResult(
             incident_id=request.incident_id,
             run_id=request.run_id,
@@ -97,7 +101,8 @@ class Permits:
     def _node_uid(self) -> str:
         return self._incident.identity.node_uid if self._incident.identity else ""
 
-    def _request(self, kind: PermitKind) -> PermitRequest:
+    def request(self, kind: PermitKind) -> PermitRequest:
+        """What is asked for, in the name of this run."""
         identity = self._incident.identity
         assert identity is not None
         approval = self._controls.permit_approval

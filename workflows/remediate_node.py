@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from contract.names import (
         INCIDENT_QUERY,
         PERMIT_GRANTED,
+        PERMITS_QUERY,
         REMEDIATE_NODE,
         REPORT_FAULT,
         ActivityName,
@@ -25,7 +26,7 @@ with workflow.unsafe.imports_passed_through():
         Phase,
         Step,
     )
-    from contract.permit import PermitKind
+    from contract.permit import PermitKind, PermitRequest
     from contract.plan import Plan, Rung
     from contract.policy import Mode
     from workflows import sentences
@@ -134,6 +135,11 @@ class RemediateNode:
         """The report as of now."""
         return self._incident.report()
 
+    @workflow.query(name=PERMITS_QUERY, description="The permits of the fleet's budget that it holds.")
+    def permits(self) -> list[PermitRequest]:
+        """For FleetBudget, after a Terminate or a Reset."""
+        return self._permits.in_use()
+
     # --- the steps ------------------------------------------------------------------------------------------------
 
     async def _identify(self) -> None:
@@ -235,6 +241,8 @@ class RemediateNode:
         deadline = self._incident.policy.deadlines.checkpoint
         nonce = hashlib.sha256(f"{self._fence.incident_id}/{self._fence.run_id}".encode()).hexdigest()[:16]
 
+        permit = self._permits.request(PermitKind.DISRUPTION)
+
         def request() -> acts.RequestCheckpoints:
             plan = self._plan()
             return acts.RequestCheckpoints(
@@ -244,6 +252,7 @@ class RemediateNode:
                 device_resource=plan.device_resource,
                 evidence_since=plan.evidence_since if plan.data is DataTrust.SUSPECT else None,
                 deadline=deadline,
+                permit=permit,
             )
 
         checkpoints = await self._runner.act(
