@@ -251,6 +251,32 @@ def resume(
         _run(_press(OverrideName.RESUME, target, by, reason, act, output))
 
 
+@app.command(epilog=EXIT_CODES)
+def simulate(
+    fleet: Annotated[
+        str, typer.Argument(help="llama3-16k, rsc1-16k, rsc2-8k, small, or a YAML file of your own.")
+    ] = "small",
+    policy: Annotated[Path | None, typer.Option("--policy", help="Policy file; left out: the default.")] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", help="Policy to compare with; left out: every report is acted on at once."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed, the same faults.")] = 1,
+    chart: Annotated[
+        Path | None, typer.Option("--chart", help="Write a chart of the nodes at work (SVG) here.")
+    ] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Play faults and a bad roll-out on a model of a fleet: what would this policy have done?"""
+    from cli.simulation.command import plain, run, show
+
+    model, results = run(fleet, policy, against, seed, chart)
+    if output is Output.JSON:
+        _print_json(plain(model, seed, results))
+    else:
+        show(model, results)
+
+
 async def _tell(order: BudgetOrderName, by: str, reason: str, group: str | None, output: Output) -> None:
     from cli.budget import tell_budget
     from cli.connection import cluster, connect

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from deploy.local.fleet import FleetKnobs
 from deploy.local.stack import Stack, running_stack
-from tests.benchmarks import admission, demo, drain, history, latency
+from tests.benchmarks import admission, demo, drain, history, latency, storm
 from tests.benchmarks.figures import Figure, write
 
 Measure = Callable[[Stack, Path], Iterator[Figure]]
@@ -35,6 +35,15 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
             "workflow_to_cordon_p99_s",
             "watch_rss_mib",
             "worker_rss_mib",
+        ),
+    ),
+    "storm": (
+        storm.measure,
+        (
+            "storm_1000_nodes_decided_s",
+            "storm_permits_over_limit",
+            "storm_growth_100_to_1000",
+            "storm_budget_history_events",
         ),
     ),
 }
