@@ -14,6 +14,7 @@ from activities.follow import FollowActivity
 from activities.identify import IdentifyNodeActivity
 from activities.jobs import JobActivities
 from activities.machines.all import Machines
+from activities.permits import PermitDesk
 from activities.preserve import PreserveActivity
 from activities.quarantine import QuarantineActivity
 from activities.receipt import ReceiptActivity
@@ -21,7 +22,6 @@ from activities.record import RecordActivity
 from activities.replace import ReplaceActivity
 from activities.verify import VerifyActivity
 from contract.fault import FaultReport, RemediationRequest
-from contract.permit import PermitAnswer, PermitRequest
 from contract.policy import Policy
 
 
@@ -29,7 +29,7 @@ def node_activities(
     cluster: Cluster,
     auto_scaling: AutoScaling,
     policy: Callable[[], Policy],
-    ask_permit: Callable[[PermitRequest], PermitAnswer],
+    desk: PermitDesk,
     hand_over: Callable[[RemediationRequest, tuple[FaultReport, ...]], str],
     record_dir: Path,
     cluster_name: str,
@@ -38,8 +38,8 @@ def node_activities(
     quarantine = QuarantineActivity(cluster)
     machines = Machines(auto_scaling)
     replace = ReplaceActivity(cluster, auto_scaling, machines, policy)
-    identify = IdentifyNodeActivity(cluster, auto_scaling, policy, ask_permit, hand_over, cluster_name)
-    jobs = JobActivities(cluster)
+    identify = IdentifyNodeActivity(cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name)
+    jobs = JobActivities(cluster, desk.spend)
     return [
         identify.identify_node,
         identify.prove_reports,
@@ -48,7 +48,7 @@ def node_activities(
         jobs.find_jobs,
         jobs.look_at_gang,
         jobs.request_gang_checkpoint,
-        CheckpointActivity(cluster).request_checkpoints,
+        CheckpointActivity(cluster, desk.spend).request_checkpoints,
         DrainActivity(cluster).drain_node,
         replace.survey_group,
         replace.raise_spare,

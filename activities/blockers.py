@@ -89,7 +89,7 @@ class Budgets:
         if not found:
             return ""
         (budget,) = found
-        pods = self._cluster.pods_selected(namespace, as_text(budget["spec"].get("selector") or {}))
+        pods = self._cluster.pods_in(namespace, as_text(budget["spec"].get("selector") or {}))
         unready = sorted(pod["metadata"]["name"] for pod in pods if not _is_ready(pod))
         if not unready:
             return f"all {len(pods)} pods that it counts are Ready"

@@ -1,20 +1,69 @@
 """Counting the cluster for FleetBudget: what works, what is closed, and which permit holders are dead."""
 
 import asyncio
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.auto_scaling import AutoScaling
-from activities.claim import read_owner
+from activities.claim import labels, read_owner
 from activities.cluster import Cluster, Json
+from activities.holders import permits_in_use
 from activities.identify import is_ready
-from contract.names import ActivityName
+from activities.traits import node_traits, where_they_run
+from contract.budget import Area, HealthyNodes
+from contract.maintenance import opens_at
+from contract.names import NODEGROUP_LABEL, ZONE_LABEL, ActivityName
 from contract.permit import ClusterCount, CountCluster, GroupCount, GroupLimits, PermitRequest
 from contract.policy import Policy
+
+
+class Standing(StrEnum):
+    """How a node counts."""
+
+    WORKING = "working"
+    QUARANTINED = "quarantined"
+    """Closed to the scheduler, its work undisturbed."""
+    LOST = "lost"
+    GIVEN_UP = "given up"
+    """Lost for so long that nobody waits for it."""
+
+
+@dataclass
+class Tally:
+    """Nodes of one group, zone or cluster by standing. Those that matter now are named, the others only counted."""
+
+    names: dict[Standing, list[str]] = field(default_factory=lambda: {standing: [] for standing in Standing})
+    others: "Counter[Standing]" = field(default_factory=Counter)
+
+    def add(self, node: Json, standing: Standing, named: Collection[str]) -> None:
+        """Count a node."""
+        name = node["metadata"]["name"]
+        if not named or name in named:
+            self.names[standing].append(name)
+        else:
+            self.others[standing] += 1
+
+    def number(self, standing: Standing) -> int:
+        """How many have it."""
+        return len(self.names[standing]) + self.others[standing]
+
+    def area(self, name: str, missing: int = 0) -> Area:
+        """As an area of the count."""
+        return Area(
+            name=name,
+            desired=sum(self.number(standing) for standing in Standing if standing is not Standing.GIVEN_UP) + missing,
+            working=tuple(self.names[Standing.WORKING]),
+            quarantined=tuple(self.names[Standing.QUARANTINED]),
+            others_working=self.others[Standing.WORKING],
+            others_quarantined=self.others[Standing.QUARANTINED],
+        )
 
 
 class BudgetActivities:
@@ -30,34 +79,84 @@ class BudgetActivities:
 
     @activity.defn(name=ActivityName.COUNT_CLUSTER)
     async def count_cluster(self, argument: CountCluster) -> ClusterCount:
-        """Count the asked groups from the API server and Auto Scaling, with the limits of the policy as of now.
+        """Count the cluster from the API server and Auto Scaling, with the limits of the policy as of now.
 
         Raises:
             ApplicationError: ``Unreachable`` or ``AccessDenied``; then nothing is granted.
         """
-        counts = await asyncio.to_thread(self._count, argument.groups)
+        count = await asyncio.to_thread(self._count, argument)
         gone = [request.token for request in argument.holders if not await self._runs(request)]
-        return ClusterCount(groups=counts, gone=tuple(gone), counted_at=datetime.now(UTC))
+        run_id = str(activity.info().workflow_run_id)
+        forgot = argument.recover or (argument.run_id and argument.run_id != run_id)
+        holding = await permits_in_use(self._client, argument.cluster) if forgot else ()
+        return count.model_copy(update={"gone": tuple(gone), "run_id": run_id, "holding": holding})
 
-    def _count(self, names: tuple[str, ...]) -> tuple[GroupCount, ...]:
-        policy, nodes = self._policy(), self._cluster.nodes()
-        found = {g["AutoScalingGroupName"]: g for g in self._auto_scaling.groups([name for name in names if name])}
+    def _count(self, argument: CountCluster) -> ClusterCount:
+        policy, nodes, now = self._policy(), self._cluster.nodes(), datetime.now(UTC)
+        named = frozenset(argument.nodes)
+        standings = {node["metadata"]["name"]: standing_of(node, now, policy.budget.given_up_after) for node in nodes}
+        found = {g["AutoScalingGroupName"]: g for g in self._auto_scaling.groups([n for n in argument.groups if n])}
         by_instance = {node["spec"].get("providerID", "").rpartition("/")[2]: node for node in nodes}
-        counts = []
-        for name in names:
+        groups, missing = [], 0
+        for name in argument.groups:
             if group := found.get(name):
-                members = [
-                    by_instance[instance["InstanceId"]]
-                    for instance in group.get("Instances", [])
-                    if instance["InstanceId"] in by_instance
-                ]
+                ids = [instance["InstanceId"] for instance in group.get("Instances", [])]
+                members = [by_instance[instance_id] for instance_id in ids if instance_id in by_instance]
                 desired = group["DesiredCapacity"]
+                missing += max(0, desired - len(members))
             else:
                 # Nodes of no group have no desired size: what there is, is what should be.
                 members = [node for node in nodes if not node["spec"].get("providerID", "").startswith("aws:///")]
                 desired = max(len(members), 1)
-            counts.append(count_group(name, desired, members, policy))
-        return tuple(counts)
+            groups.append(count_group(name, desired, members, standings, policy, named, now))
+        whole, zones = Tally(), dict[str, Tally]()
+        for node in nodes:
+            standing = standings[node["metadata"]["name"]]
+            whole.add(node, standing, named)
+            if zone := labels(node).get(ZONE_LABEL):
+                zones.setdefault(zone, Tally()).add(node, standing, named)
+        return ClusterCount(
+            groups=tuple(groups),
+            counted_at=now,
+            cluster=whole.area("the cluster", missing),
+            zones=tuple(tally.area(zone) for zone, tally in sorted(zones.items())),
+            absent=tuple(sorted(named - set(standings))),
+            healthy=self._healthy(nodes, standings, argument, policy.budget.correlation.trait_labels),
+            policy=policy.budget,
+        )
+
+    def _healthy(
+        self, nodes: Sequence[Json], standings: dict[str, Standing], argument: CountCluster, by_label: dict[str, str]
+    ) -> HealthyNodes:
+        """The traits of nodes that work and are not asked about. Only values that a named node has too are told."""
+        named = [node for node in nodes if node["metadata"]["name"] in argument.nodes]
+        well = [
+            node
+            for node in nodes
+            if standings[node["metadata"]["name"]] is Standing.WORKING
+            and node["metadata"]["name"] not in argument.nodes
+        ]
+        wanted = [node_traits(node, by_label) for node in named]
+        counts: dict[str, Counter[str]] = {trait: Counter() for traits in wanted for trait in traits}
+        values = {(trait, value) for traits in wanted for trait, value in traits.items()}
+        for node in well:
+            for trait, value in node_traits(node, by_label).items():
+                if (trait, value) in values:
+                    counts[trait][value] += 1
+        traits = {trait: dict(count) for trait, count in counts.items()}
+        names = {node["metadata"]["name"] for node in well}
+        return HealthyNodes(total=len(well), traits={**traits, **self._work(argument.jobs, names)})
+
+    def _work(self, jobs: Iterable[str], healthy: set[str]) -> dict[str, dict[str, int]]:
+        """On how many healthy nodes the jobs run too, and the images of their namespaces."""
+        namespaces = sorted({job.partition("/")[0] for job in jobs})
+        if not namespaces:
+            return {}
+        by_job, by_image = where_they_run(pod for name in namespaces for pod in self._cluster.pods_in(name))
+        return {
+            "job": {job: len(by_job.get(job, set()) & healthy) for job in jobs},
+            "image": {image: len(where & healthy) for image, where in by_image.items()},
+        }
 
     async def _runs(self, request: PermitRequest) -> bool:
         handle = self._client.get_workflow_handle(request.incident_id, run_id=request.run_id)
@@ -68,29 +167,56 @@ class BudgetActivities:
         return description.status is WorkflowExecutionStatus.RUNNING
 
 
-def count_group(name: str, desired: int, members: list[Json], policy: Policy) -> GroupCount:
-    """Sort a group's nodes into those that work untouched and those that are quarantined and still work. Pure."""
-    rules = policy.for_node(name, None)
-    working, quarantined = [], []
+def standing_of(node: Json, now: datetime, given_up_after: timedelta) -> Standing:
+    """How a node counts: who works, who is closed, who is lost, and who is lost for good. Pure."""
+    owner = read_owner(node)
+    long = timedelta(0) if owner is None else now - owner.since
+    if not is_ready(node):
+        down = now - _not_ready_since(node, now)
+        return Standing.GIVEN_UP if max(down, long) >= given_up_after else Standing.LOST
+    if owner is None:
+        return Standing.QUARANTINED if node["spec"].get("unschedulable", False) else Standing.WORKING
+    if owner.disrupting:
+        return Standing.GIVEN_UP if long >= given_up_after else Standing.LOST
+    # Parked for long: it works, and no longer counts among those that are closed for a while.
+    return Standing.WORKING if long >= given_up_after else Standing.QUARANTINED
+
+
+def count_group(
+    name: str,
+    desired: int,
+    members: list[Json],
+    standings: dict[str, Standing],
+    policy: Policy,
+    named: Collection[str],
+    now: datetime,
+) -> GroupCount:
+    """One group with its limits. Pure."""
+    nodegroup = labels(members[0]).get(NODEGROUP_LABEL) if members else None
+    rules, tally = policy.for_node(name, nodegroup), Tally()
     for node in members:
-        if not is_ready(node):
-            continue
-        owner = read_owner(node)
-        if owner is None:
-            if not node["spec"].get("unschedulable", False):
-                working.append(node["metadata"]["name"])
-            else:
-                quarantined.append(node["metadata"]["name"])
-        elif not owner.disrupting:
-            quarantined.append(node["metadata"]["name"])
+        tally.add(node, standings[node["metadata"]["name"]], named)
+    given_up = tally.number(Standing.GIVEN_UP)
     return GroupCount(
         group=name,
-        desired=desired,
-        working=tuple(working),
-        quarantined=tuple(quarantined),
+        desired=max(0, desired - given_up),
+        working=tuple(tally.names[Standing.WORKING]),
+        quarantined=tuple(tally.names[Standing.QUARANTINED]),
+        others_working=tally.others[Standing.WORKING],
+        others_quarantined=tally.others[Standing.QUARANTINED],
+        given_up=given_up,
+        opens_at=opens_at(rules.maintenance, now),
         limits=GroupLimits(
             max_concurrent=rules.max_concurrent,
             max_disrupted_share=rules.max_disrupted_share,
             max_quarantined_share=rules.max_quarantined_share,
+            min_working=rules.min_working,
         ),
     )
+
+
+def _not_ready_since(node: Json, now: datetime) -> datetime:
+    for condition in node["status"].get("conditions", []):
+        if condition["type"] == "Ready" and condition.get("lastTransitionTime"):
+            return datetime.fromisoformat(condition["lastTransitionTime"])
+    return now

@@ -1,7 +1,7 @@
 """Asking the jobs on a node for a checkpoint before their pods are evicted (``docs/checkpointing.md``)."""
 
 import contextvars
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -15,6 +15,7 @@ from activities.gangs import gang_of, is_work
 from activities.waiting import go_on, report_progress
 from contract.acts import LIST_MAX, Checkpoints, CheckpointStatus, JobCheckpoint, RequestCheckpoints
 from contract.names import ActivityName
+from contract.permit import PermitRequest
 
 _AT_ONCE: Final = 8
 """Jobs that are asked at the same time: one that hangs must not use up the others' time."""
@@ -23,8 +24,10 @@ _AT_ONCE: Final = 8
 class CheckpointActivity:
     """The act ``request_checkpoints``."""
 
-    def __init__(self, cluster: Cluster, talk: Talk | None = None) -> None:
+    def __init__(self, cluster: Cluster, spend: Callable[[PermitRequest], None], talk: Talk | None = None) -> None:
+        """``spend`` raises when FleetBudget, as it is now, does not know the permit."""
         self._cluster = cluster
+        self._spend = spend
         self._asking = Asking(cluster, talk or Talk(cluster))
 
     @activity.defn(name=ActivityName.REQUEST_CHECKPOINTS, no_thread_cancel_exception=True)
@@ -34,8 +37,11 @@ class CheckpointActivity:
         A job that gives no valid answer in time is reported as such and does not stop the drain: its hardware fails.
 
         Raises:
-            ApplicationError: what ``claimed_node`` says.
+            ApplicationError: what ``claimed_node`` says, or ``PermitQueued``.
         """
+        if argument.permit:
+            # The first act that disturbs work: since the permit was granted, FleetBudget may have been terminated.
+            self._spend(argument.permit)
         mark_disrupting(self._cluster, argument.target)
         node = argument.target.identity.node
         jobs = [job for job in group_by_job(self._cluster.pods_on(node)) if job.name not in argument.leave_out]

@@ -111,16 +111,12 @@ class Cluster:
                 )
             )
 
-    def pods_selected(self, namespace: str, selector: str) -> list[Json]:
-        """The pods of a namespace with these labels (``key=value,…``; empty for all)."""
-        return self._list("list pods", self._core.list_namespaced_pod, namespace, label_selector=selector)
-
     def pod(self, namespace: str, name: str) -> Json | None:
         """A pod, or None."""
         return self._get("get pods", self._core.read_namespaced_pod, name, namespace)
 
-    def pods_in(self, namespace: str, selector: str) -> list[Json]:
-        """The pods of a namespace, those with certain labels where a selector is given."""
+    def pods_in(self, namespace: str, selector: str = "") -> list[Json]:
+        """The pods of a namespace, those with certain labels (``key=value,…``) where a selector is given."""
         selectors = {"label_selector": selector} if selector else {}
         return self._list("list pods", self._core.list_namespaced_pod, namespace, **selectors)
 

@@ -11,7 +11,9 @@ from activities.claim import annotations, labels
 from activities.cluster import Cluster, Json
 from activities.errors import failure
 from activities.proof import nearly_proven, unproven
+from activities.traits import DETECTOR, node_traits, work_traits
 from contract.acts import Identified, IdentifyNode, NodeFacts, Proven, ProveReports
+from contract.budget import Traits
 from contract.fault import EvidenceEnd, FaultReport, RemediationRequest
 from contract.identity import NodeIdentity
 from contract.names import (
@@ -23,7 +25,7 @@ from contract.names import (
     ActivityName,
     ErrorType,
 )
-from contract.permit import PermitAnswer, PermitKind, PermitRequest
+from contract.permit import PermitAnswer, PermitKind, PermitRequest, severity_of
 from contract.policy import Mode, Policy
 
 _EC2_PROVIDER_ID: Final = re.compile(r"^aws:///(?P<zone>[a-z0-9-]+)/(?P<instance>i-[0-9a-f]{8,17})$")
@@ -110,6 +112,7 @@ class IdentifyNodeActivity:
                 policy_version=policy.version,
             )
         acts = argument.wants_permit and rules.mode_for(drill=request.drill) is Mode.ACT
+        traits = self._traits(node, argument.reports[0], policy) if acts else {}
         return NodeFacts(
             identified=Identified.FOUND,
             explanation=f"Node {identity.node} is {identity.instance_id or identity.provider_id or 'no known machine'} "
@@ -117,7 +120,8 @@ class IdentifyNodeActivity:
             identity=identity,
             policy=rules,
             policy_version=policy.version,
-            permit=self._ask(argument, identity) if acts else None,
+            traits=traits,
+            permit=self._ask(argument, identity, traits) if acts else None,
             proven=tuple(report.key for report in proven),
         )
 
@@ -130,6 +134,12 @@ class IdentifyNodeActivity:
         """
         proven = nearly_proven(self._cluster, argument.identity, argument.reports, argument.patience)
         return Proven(keys=tuple(report.key for report in proven))
+
+    def _traits(self, node: Json, report: FaultReport, policy: Policy) -> Traits:
+        """What the node may share with others that fail."""
+        detector = {DETECTOR: report.detector_version} if report.detector_version else {}
+        machine = node_traits(node, policy.budget.correlation.trait_labels)
+        return {**machine, **detector, **work_traits(self._cluster.pods_on(node["metadata"]["name"]))}
 
     def _identity(self, cluster: str, node: Json) -> NodeIdentity:
         provider_id = node["spec"].get("providerID", "")
@@ -153,7 +163,7 @@ class IdentifyNodeActivity:
             foreign_owners=foreign_owners(node),
         )
 
-    def _ask(self, argument: IdentifyNode, identity: NodeIdentity) -> PermitAnswer:
+    def _ask(self, argument: IdentifyNode, identity: NodeIdentity, traits: Traits) -> PermitAnswer:
         return self._ask_permit(
             PermitRequest(
                 kind=PermitKind.QUARANTINE,
@@ -164,6 +174,9 @@ class IdentifyNodeActivity:
                 node=identity.node,
                 zone=identity.zone,
                 signature=argument.reports[0].signature,
+                rule=argument.reports[0].rule,
+                severity=severity_of(argument.reports),
+                traits=traits,
             )
         )
 

@@ -1,6 +1,6 @@
 """The jobs that a failing node disturbs: which they are, whether they live, and one checkpoint for a whole gang."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from temporalio import activity
@@ -26,6 +26,7 @@ from contract.gang import (
     RequestGangCheckpoint,
 )
 from contract.names import ActivityName, ErrorType
+from contract.permit import PermitRequest
 
 _NOT_OURS: Final = frozenset(
     {ErrorType.NODE_GONE, ErrorType.HUMAN_VETO, ErrorType.OWNED_BY_ANOTHER, ErrorType.FENCED_OUT}
@@ -35,8 +36,10 @@ _NOT_OURS: Final = frozenset(
 class JobActivities:
     """The acts ``find_jobs``, ``look_at_gang`` and ``request_gang_checkpoint``."""
 
-    def __init__(self, cluster: Cluster, talk: Talk | None = None) -> None:
+    def __init__(self, cluster: Cluster, spend: Callable[[PermitRequest], None], talk: Talk | None = None) -> None:
+        """``spend`` raises when FleetBudget, as it is now, does not know the permit."""
         self._cluster = cluster
+        self._spend = spend
         self._asking = Asking(cluster, talk or Talk(cluster))
 
     @activity.defn(name=ActivityName.FIND_JOBS, no_thread_cancel_exception=True)
@@ -93,9 +96,12 @@ class JobActivities:
         """Ask the job for one checkpoint, in the name of all its failing nodes that are still ours.
 
         Raises:
-            ApplicationError: ``Unreachable`` or ``AccessDenied``.
+            ApplicationError: ``Unreachable`` or ``AccessDenied``, or ``PermitQueued``.
         """
         request = argument.request
+        if argument.permit:
+            # The first act that disturbs the job: since the permit was granted, FleetBudget may have been terminated.
+            self._spend(argument.permit)
         members = [member for member in argument.members if self._is_ours(member)]
         if not members:
             return JobCheckpoint(

@@ -18,6 +18,8 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.waiting_mark import WaitingMark
+from contract.budget import RepairResult
 from contract.names import (
     BUDGET_TASK_QUEUE,
     EXCHANGE_PERMITS,
@@ -35,6 +37,7 @@ from contract.permit import (
     PermitAnswer,
     PermitBatch,
     PermitGranted,
+    PermitKind,
     PermitRequest,
     ReturnPermits,
 )
@@ -51,6 +54,7 @@ class _Errand:
 
     asks: tuple[PermitRequest, ...] = ()
     returns: tuple[str, ...] = ()
+    results: tuple[RepairResult, ...] = ()
     answers: "Future[list[PermitAnswer]]" = field(default_factory=Future)
 
 
@@ -82,13 +86,23 @@ class PermitDesk:
         """
         return self._send(_Errand(asks=(request,)))[0]
 
-    def give_back(self, tokens: Sequence[str]) -> None:
-        """Return permits, held or only asked for. Blocks its thread.
+    def spend(self, request: PermitRequest) -> None:
+        """See that FleetBudget, as it is now, grants this permit: it may have been terminated since it did.
+
+        Raises:
+            ApplicationError: ``PermitQueued`` when it does not, ``BudgetUnavailable`` without an answer.
+        """
+        answer = self.ask(request)
+        if not answer.granted:
+            raise _queued(request, answer)
+
+    def give_back(self, tokens: Sequence[str], result: RepairResult | None = None) -> None:
+        """Return permits, held or only asked for, and tell how the repair ended. Blocks its thread.
 
         Raises:
             ApplicationError: ``BudgetUnavailable`` when FleetBudget does not answer.
         """
-        self._send(_Errand(returns=tuple(tokens)))
+        self._send(_Errand(returns=tuple(tokens), results=(result,) if result else ()))
 
     def _send(self, errand: _Errand) -> list[PermitAnswer]:
         self._loop.call_soon_threadsafe(self._enqueue, errand)
@@ -105,6 +119,7 @@ class PermitDesk:
         batch = PermitBatch(
             asks=tuple(request for errand in errands for request in errand.asks),
             returns=tuple(token for errand in errands for token in errand.returns),
+            results=tuple(result for errand in errands for result in errand.results),
         )
         try:
             answers = iter(await self._exchange(batch))
@@ -138,9 +153,10 @@ class PermitDesk:
 class PermitActivities:
     """The acts of incidents and of FleetBudget that are about permits."""
 
-    def __init__(self, client: Client, desk: PermitDesk) -> None:
+    def __init__(self, client: Client, desk: PermitDesk, mark: WaitingMark) -> None:
         self._client = client
         self._desk = desk
+        self._mark = mark
 
     @activity.defn(name=ActivityName.ASK_PERMIT, no_thread_cancel_exception=True)
     def ask_permit(self, argument: AskPermit) -> PermitAnswer:
@@ -149,21 +165,20 @@ class PermitActivities:
         Raises:
             ApplicationError: ``PermitQueued`` while it must wait, ``BudgetUnavailable`` without an answer.
         """
-        answer = self._desk.ask(argument.request)
+        request = argument.request
+        answer = self._desk.ask(request)
         if not answer.granted:
-            raise ApplicationError(
-                f"Queued for a {argument.request.kind} permit: {answer.reason or 'not looked at yet'}. It goes on by "
-                "itself; `hold`, `abort` and `release` work meanwhile.",
-                type=ErrorType.PERMIT_QUEUED,
-                next_retry_delay=ASK_AGAIN,
-                category=ApplicationErrorCategory.BENIGN,
-            )
+            if request.kind is PermitKind.QUARANTINE:
+                self._mark.put(request.node, argument.node_uid)
+            raise _queued(request, answer)
         return answer
 
     @activity.defn(name=ActivityName.RETURN_PERMITS, no_thread_cancel_exception=True)
     def return_permits(self, argument: ReturnPermits) -> None:
-        """Give permits back. Doing it twice is harmless."""
-        self._desk.give_back(argument.tokens)
+        """Give permits back, with how the repair ended. Doing it twice is harmless."""
+        self._desk.give_back(argument.tokens, argument.result)
+        if argument.node:
+            self._mark.take(argument.node, argument.node_uid)
 
     @activity.defn(name=ActivityName.DELIVER_GRANTS)
     async def deliver_grants(self, argument: DeliverGrants) -> Delivered:
@@ -192,6 +207,16 @@ async def open_desk(client: Client, cluster: str) -> AsyncIterator[PermitDesk]:
         serving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await serving
+
+
+def _queued(request: PermitRequest, answer: PermitAnswer) -> ApplicationError:
+    return ApplicationError(
+        f"Queued for a {request.kind} permit: {answer.reason or 'not looked at yet'}. {answer.releases} "
+        "`hold`, `abort` and `release` work meanwhile.",
+        type=ErrorType.PERMIT_QUEUED,
+        next_retry_delay=ASK_AGAIN,
+        category=ApplicationErrorCategory.BENIGN,
+    )
 
 
 def _unavailable(why: str) -> ApplicationError:

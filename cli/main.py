@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar
 import typer
 
 from cli.errors import INTERRUPTED, CommandError
-from contract.names import ExitCode, OverrideName
+from contract.names import BudgetOrderName, ExitCode, OverrideName
 
 EXIT_CODES: Final = f"""Exit codes: {ExitCode.OK} done · {ExitCode.FAILED} refused, or ended without a healthy node ·
 {ExitCode.USAGE} wrong usage, or it fits several incidents · {ExitCode.DATA} a file is not valid ·
@@ -50,6 +50,11 @@ class Output(StrEnum):
 
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
+ReasonOption = Annotated[str, typer.Option("--reason", "-r", help="Why; it is in the record.")]
+ByOption = Annotated[str, typer.Option("--by", help="Who; it is in the record.")]
+USER: Final = os.environ.get("USER", "")
+GroupOption = Annotated[str | None, typer.Option("--group", help="One node group; left out: the whole cluster.")]
+ActOption = Annotated[str, typer.Option("--id", help="Identity of this act; the same id applies once.")]
 TargetArgument = Annotated[str, typer.Argument(help="A node's name, or an incident's id.")]
 
 
@@ -210,44 +215,127 @@ def rules(context: typer.Context) -> None:
     rules_app(args=context.args, prog_name="nodemend rules")
 
 
+@app.command(epilog=EXIT_CODES)
+def budget(output: OutputOption = Output.TABLE) -> None:
+    """Show the fleet's budget: what is in use, who waits and why, what is paused."""
+
+    async def show() -> None:
+        from cli.budget import budget_view, look_at_budget
+        from cli.connection import cluster, connect, page_of
+        from contract.names import budget_id
+
+        name = cluster()
+        client = await connect()
+        state = await look_at_budget(client, name)
+        if output is Output.JSON:
+            _print_json(_plain(state))
+        else:
+            _console().print(budget_view(state, page_of(client, budget_id(name))))
+
+    _run(show())
+
+
+@app.command(epilog=EXIT_CODES)
+def pause(
+    reason: ReasonOption, by: ByOption = USER, group: GroupOption = None, output: OutputOption = Output.TABLE
+) -> None:
+    """Grant no new permits, to the whole cluster or to one group. What was granted before goes on."""
+    _run(_tell(BudgetOrderName.PAUSE, by, reason, group, output))
+
+
+@app.command(epilog=EXIT_CODES)
+def resume(
+    reason: ReasonOption,
+    target: Annotated[
+        str | None, typer.Argument(help="A node's name, or an incident's id. Left out: the budget of the fleet.")
+    ] = None,
+    by: ByOption = USER,
+    group: GroupOption = None,
+    act: ActOption = "",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Go on: an incident after a hold or a failed step; without a target, the fleet after a pause."""
+    if target is None:
+        _run(_tell(BudgetOrderName.RESUME, by, reason, group, output))
+    elif group is not None:
+        raise CommandError(
+            "An incident and --group do not go together.",
+            "Name the incident to go on with, or the group whose pause is lifted.",
+            ExitCode.USAGE,
+        )
+    else:
+        _run(_press(OverrideName.RESUME, target, by, reason, act, output))
+
+
+@app.command(epilog=EXIT_CODES)
+def simulate(
+    fleet: Annotated[
+        str, typer.Argument(help="llama3-16k, rsc1-16k, rsc2-8k, small, or a YAML file of your own.")
+    ] = "small",
+    policy: Annotated[Path | None, typer.Option("--policy", help="Policy file; left out: the default.")] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", help="Policy to compare with; left out: every report is acted on at once."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed, the same faults.")] = 1,
+    chart: Annotated[
+        Path | None, typer.Option("--chart", help="Write a chart of the nodes at work (SVG) here.")
+    ] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Play faults and a bad roll-out on a model of a fleet: what would this policy have done?"""
+    from cli.simulation.command import plain, run, show
+
+    model, results = run(fleet, policy, against, seed, chart)
+    if output is Output.JSON:
+        _print_json(plain(model, seed, results))
+    else:
+        show(model, results)
+
+
+async def _tell(order: BudgetOrderName, by: str, reason: str, group: str | None, output: Output) -> None:
+    from cli.budget import tell_budget
+    from cli.connection import cluster, connect
+
+    name = cluster()
+    told = await tell_budget(await connect(), name, order, by=by, reason=reason, group=group)
+    if output is Output.JSON:
+        _print_json({"cluster": name, "order": order, "group": group, "answer": told.answer, "applied": told.applied})
+    else:
+        typer.echo(f"{name}: {told.answer}")
+
+
+async def _press(name: OverrideName, target: str, by: str, reason: str, act: str, output: Output) -> None:
+    from cli.connection import cluster, connect
+    from cli.incidents import find
+    from cli.pressing import press_override
+
+    cluster_name = cluster()
+    client = await connect()
+    handle = await find(client, cluster_name, target, open_only=True)
+    pressed = await press_override(handle, name, by=by, reason=reason, act=act)
+    if output is Output.JSON:
+        _print_json({"incident_id": handle.id, "override": name, "answer": pressed.answer, "applied": pressed.applied})
+    else:
+        typer.echo(f"{handle.id}: {pressed.answer}")
+
+
 def _override(name: OverrideName, words: str) -> None:
     def command(
         target: TargetArgument,
-        reason: Annotated[str, typer.Option("--reason", "-r", help="Why; it is in the record.")],
-        by: Annotated[str, typer.Option("--by", help="Who; it is in the record.")] = os.environ.get("USER", ""),
-        act: Annotated[str, typer.Option("--id", help="Identity of this act; the same id applies once.")] = "",
+        reason: ReasonOption,
+        by: ByOption = USER,
+        act: ActOption = "",
         output: OutputOption = Output.TABLE,
     ) -> None:
-        async def press() -> None:
-            from cli.connection import cluster, connect
-            from cli.incidents import find
-            from cli.pressing import press_override
-
-            cluster_name = cluster()
-            client = await connect()
-            handle = await find(client, cluster_name, target, open_only=True)
-            pressed = await press_override(handle, name, by=by, reason=reason, act=act)
-            if output is Output.JSON:
-                _print_json(
-                    {
-                        "incident_id": handle.id,
-                        "override": name,
-                        "answer": pressed.answer,
-                        "applied": pressed.applied,
-                    }
-                )
-            else:
-                typer.echo(f"{handle.id}: {pressed.answer}")
-
-        _run(press())
+        _run(_press(name, target, by, reason, act, output))
 
     command.__doc__ = words
     app.command(name=str(name), epilog=EXIT_CODES)(command)
 
 
-_override(OverrideName.APPROVE, "Let an incident go past the approval it waits for.")
+_override(OverrideName.APPROVE, "Let an incident go past the approval it waits for, or past what guards the budget.")
 _override(OverrideName.HOLD, "Stop an incident before its next step.")
-_override(OverrideName.RESUME, "Go on after a hold, or try a failed step again.")
 _override(OverrideName.ABORT, "End an incident and leave the node quarantined.")
 _override(OverrideName.RELEASE, "End an incident and give the node back as it was.")
 

@@ -9,11 +9,12 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from contract.budget import Traits
 from contract.fault import DataTrust, FaultReport, RemediationRequest
 from contract.identity import NodeIdentity, Target
 from contract.incident import IncidentReport
 from contract.model import Message
-from contract.permit import PermitAnswer
+from contract.permit import PermitAnswer, PermitRequest
 from contract.policy import CheckpointPolicy, Deadlines, DrainEscalation, GroupPolicy, Otherwise
 from contract.replacement import Found, NodeJob, ReplaceCall, ReplacementPolicy, StartupTaint
 
@@ -58,6 +59,8 @@ class NodeFacts(Message):
     identity: NodeIdentity | None = None
     policy: GroupPolicy = GroupPolicy()
     policy_version: str = ""
+    traits: Traits = Field(default_factory=dict)
+    """What it may share with other nodes that fail."""
     permit: PermitAnswer | None = None
     proven: tuple[str, ...] | None = None
     """Keys of the reports whose origin is proven; None from a worker that did not ask for proof."""
@@ -151,6 +154,8 @@ class RequestCheckpoints(Message):
     rules: CheckpointPolicy = CheckpointPolicy()
     leave_out: tuple[str, ...] = ()
     """Jobs that were asked as a whole already."""
+    permit: PermitRequest | None = None
+    """What allows it. None from incidents that were started before 0.2."""
 
 
 class CheckpointStatus(StrEnum):

@@ -9,6 +9,7 @@ from contract.acts import JobCheckpoint
 from contract.fault import DataTrust
 from contract.identity import Target
 from contract.model import Message
+from contract.permit import PermitRequest
 from contract.policy import CheckpointPolicy
 
 
@@ -180,6 +181,8 @@ class RequestGangCheckpoint(Message):
     request: GangRequest
     members: tuple[GangMember, ...]
     nonce: str
+    permit: PermitRequest | None = None
+    """What allows it; None where a node of the job has leave of its own."""
 
 
 class FollowedJob(Message):

@@ -22,6 +22,7 @@ REPORT_FAULT: Final = "report_fault"
 PERMIT_GRANTED: Final = "permit_granted"
 EXCHANGE_PERMITS: Final = "exchange_permits"
 INCIDENT_QUERY: Final = "incident"
+PERMITS_QUERY: Final = "permits"
 BUDGET_QUERY: Final = "budget"
 JOIN_GANG: Final = "join_gang"
 LEAVE_GANG: Final = "leave_gang"
@@ -61,6 +62,13 @@ class OverrideName(StrEnum):
     RESUME = "resume"
     ABORT = "abort"
     RELEASE = "release"
+
+
+class BudgetOrderName(StrEnum):
+    """What a human can tell FleetBudget: each is a signal and an update of this name."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
 
 
 class Step(StrEnum):

@@ -1,8 +1,25 @@
 """Permits: what FleetBudget grants. Quarantine takes a node from the scheduler; disruption stops its work."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 
+from pydantic import Field
+
+from contract.budget import (
+    Area,
+    Bucket,
+    Guard,
+    HealthyNodes,
+    Limit,
+    OrderRecord,
+    Pause,
+    RepairResult,
+    Sighting,
+    Traits,
+)
+from contract.budget_policy import BudgetPolicy
+from contract.fault import FaultReport, Verdict
 from contract.model import Message
 
 
@@ -11,6 +28,13 @@ class PermitKind(StrEnum):
 
     QUARANTINE = "quarantine"
     DISRUPTION = "disruption"
+
+
+class PermitApproval(Message):
+    """A human lets a request pass the guards that hold it; what the fleet may lose at once still holds."""
+
+    by: str
+    reason: str
 
 
 class PermitRequest(Message):
@@ -24,11 +48,27 @@ class PermitRequest(Message):
     node: str
     zone: str = ""
     signature: str = ""
+    rule: str = ""
+    severity: int = 0
+    """How urgent, from 0: each step is worth an hour of waiting."""
+    traits: Traits = Field(default_factory=dict)
+    approval: PermitApproval | None = None
+
+    @property
+    def fault(self) -> str:
+        """What makes faults of two nodes the same: the rule, for a signature names the device too."""
+        return self.rule or self.signature
 
     @property
     def token(self) -> str:
         """Identity of the permit: a new run of the same incident asks under a new token."""
         return f"{self.kind}/{self.incident_id}/{self.run_id}"
+
+
+def severity_of(reports: Iterable[FaultReport]) -> int:
+    """How urgent: a dead device keeps its whole job waiting, one that still works only threatens to."""
+    broken = [report for report in reports if report.verdict is Verdict.HARDWARE]
+    return 2 if any(not report.workload_alive for report in broken) else 1 if broken else 0
 
 
 class PermitBatch(Message):
@@ -37,6 +77,7 @@ class PermitBatch(Message):
     asks: tuple[PermitRequest, ...] = ()
     returns: tuple[str, ...] = ()
     """Tokens, held or still queued."""
+    results: tuple[RepairResult, ...] = ()
 
 
 class AskPermit(Message):
@@ -45,6 +86,8 @@ class AskPermit(Message):
     request: PermitRequest
     nudges: int = 0
     """How many ``permit_granted`` signals have come: each makes the holder ask again, for the issuer's word counts."""
+    node_uid: str = ""
+    """Of the very Node that is marked while it waits for its quarantine."""
 
 
 class ReturnPermits(Message):
@@ -52,6 +95,11 @@ class ReturnPermits(Message):
 
     cluster: str
     tokens: tuple[str, ...]
+    result: RepairResult | None = None
+    """At the close of an incident that repaired something, or tried to."""
+    node: str = ""
+    node_uid: str = ""
+    """Whose mark of waiting is taken away; empty where there is none."""
 
 
 class PermitGranted(Message):
@@ -66,6 +114,8 @@ class PermitAnswer(Message):
     token: str
     granted: bool
     reason: str = ""
+    releases: str = ""
+    """What would release it."""
     granted_at: datetime | None = None
 
 
@@ -75,6 +125,7 @@ class GroupLimits(Message):
     max_concurrent: int
     max_disrupted_share: float
     max_quarantined_share: float
+    min_working: int = 0
 
 
 class GroupCount(Message):
@@ -86,6 +137,13 @@ class GroupCount(Message):
     """Names of nodes that are Ready, open to the scheduler, and ours in no way."""
     quarantined: tuple[str, ...] = ()
     """Names of nodes that are Ready and quarantined by an incident, their work not yet disturbed."""
+    others_working: int = 0
+    """More of them that nobody asks about: not named, or a large fleet would not fit into a history."""
+    others_quarantined: int = 0
+    given_up: int = 0
+    """Nodes that have been out for too long to be waited for; ``desired`` is without them."""
+    opens_at: datetime | None = None
+    """When its next maintenance window opens; None while disruption is allowed."""
     limits: GroupLimits
 
 
@@ -94,6 +152,15 @@ class CountCluster(Message):
 
     groups: tuple[str, ...]
     holders: tuple[PermitRequest, ...] = ()
+    nodes: tuple[str, ...] = ()
+    """Those that ask or hold: to be named in the answer."""
+    jobs: tuple[str, ...] = ()
+    """Jobs (``namespace/kind/name``) to find on healthy nodes too."""
+    cluster: str = ""
+    recover: bool = False
+    """FleetBudget started without a memory: tell it who holds permits."""
+    run_id: str = ""
+    """The run that it was at its last count: at another one it was reset, and has forgotten what came after."""
 
 
 class ClusterCount(Message):
@@ -103,6 +170,18 @@ class ClusterCount(Message):
     gone: tuple[str, ...] = ()
     """Tokens of the holders that run no more."""
     counted_at: datetime
+    cluster: Area | None = None
+    zones: tuple[Area, ...] = ()
+    absent: tuple[str, ...] = ()
+    """Asked-about nodes that have no Node object."""
+    healthy: HealthyNodes = HealthyNodes()
+    run_id: str = ""
+    """The run of FleetBudget that was counted for."""
+    holding: tuple[PermitRequest, ...] = ()
+    """Permits that open incidents say they hold, where FleetBudget may not know of them."""
+    policy: BudgetPolicy | None = None
+    """The fleet's limits as of now. None in the counts of workers before 0.2, which knew of the groups' limits only:
+    their histories decide as they did."""
 
 
 class QueuedRequest(Message):
@@ -111,6 +190,9 @@ class QueuedRequest(Message):
     request: PermitRequest
     asked_at: datetime
     reason: str = ""
+    limit: Limit | None = None
+    releases: str = ""
+    """What would release it, in words."""
 
 
 class HeldPermit(Message):
@@ -118,6 +200,8 @@ class HeldPermit(Message):
 
     request: PermitRequest
     granted_at: datetime
+    released_from: str = ""
+    """What held it until a human approved it."""
 
 
 class BudgetState(Message):
@@ -128,6 +212,15 @@ class BudgetState(Message):
     held: tuple[HeldPermit, ...] = ()
     outbox: tuple[PermitRequest, ...] = ()
     """Granted, and the holder not told yet: kept until it is."""
+    pauses: tuple[Pause, ...] = ()
+    buckets: dict[str, Bucket] = Field(default_factory=dict)
+    sightings: tuple[Sighting, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    repairs: tuple[RepairResult, ...] = ()
+    orders: tuple[OrderRecord, ...] = ()
+    """The newest of what humans told it."""
+    carried: bool = False
+    """From the run before: it remembers. A budget that starts without asks the incidents first."""
     history_limit: int = 2000
     """Events after which it continues as new; a test forces it."""
 

@@ -9,6 +9,8 @@ from enum import StrEnum
 
 from pydantic import Field, field_validator
 
+from contract.budget_policy import BudgetPolicy
+from contract.maintenance import MaintenanceWindow
 from contract.model import Document
 from contract.names import Step
 from contract.replacement import ReplacementPolicy
@@ -113,6 +115,10 @@ class GroupPolicy(Document):
     """Share of the desired size that may be out of work at once, at least one node."""
     max_quarantined_share: float = Field(default=0.3, gt=0, le=1)
     """Share of the desired size that may be closed to the scheduler at once, at least one node."""
+    min_working: int = Field(default=0, ge=0)
+    """Nodes that must go on working when one more is disrupted: what the gang needs, where the group has spares."""
+    maintenance: tuple[MaintenanceWindow, ...] = ()
+    """When work may be disturbed; always, where none is given. Quarantine does not wait for it."""
     deadlines: Deadlines = Deadlines()
     checkpoints: CheckpointPolicy = CheckpointPolicy()
     replacement: ReplacementPolicy = ReplacementPolicy()
@@ -138,6 +144,8 @@ class Policy(Document):
     default: GroupPolicy = GroupPolicy()
     groups: dict[str, GroupPolicy] = Field(default_factory=dict)
     """By Auto Scaling group name or EKS node group name; an entry replaces the default as a whole."""
+    budget: BudgetPolicy = BudgetPolicy()
+    """What the whole fleet may lose, whatever its groups allow."""
 
     def for_node(self, group: str | None, nodegroup: str | None) -> GroupPolicy:
         """The policy of a node: of its Auto Scaling group, else of its EKS node group, else the default."""

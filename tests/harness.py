@@ -40,6 +40,16 @@ QUICK_POLICY: dict[str, Any] = {
     "deadlines": {"settle": "PT0S", "soak": "PT0.5S", "drain": "PT20S", "replacement": "PT60S"},
 }
 
+WIDE_BUDGET: dict[str, Any] = {
+    "cluster": {"max_disrupted_share": 1.0, "max_quarantined_share": 1.0},
+    "zone": {"max_disrupted_share": 1.0, "max_quarantined_share": 1.0},
+    "max_disrupted": 10_000,
+    "disruptions": {"per_hour": 1_000_000, "burst": 10_000},
+    "quarantines": {"per_hour": 1_000_000, "burst": 10_000},
+    "correlation": {"nodes": 10_000},
+}
+"""The tests share one cluster: what one leaves behind must not hold another one's incident."""
+
 
 @dataclass
 class WorkerProcess:
@@ -53,9 +63,10 @@ class WorkerProcess:
         return self.log.read_text(errors="replace")
 
 
-def write_policy(path: Path, **groups: dict[str, Any]) -> Path:
-    """A policy file that acts on the groups given and shadows everything else."""
-    path.write_text(yaml.safe_dump({"default": {"mode": "shadow"}, "groups": groups}))
+def write_policy(path: Path, *, budget: dict[str, Any] | None = None, **groups: dict[str, Any]) -> Path:
+    """A policy file that acts on the groups given and shadows everything else, in a fleet that can lose anything."""
+    wide = {**WIDE_BUDGET, **(budget or {})}
+    path.write_text(yaml.safe_dump({"default": {"mode": "shadow"}, "groups": groups, "budget": wide}))
     return path
 
 

@@ -26,6 +26,7 @@ from activities.budget import BudgetActivities
 from activities.gang_members import GangMemberActivities
 from activities.hand_over import HandOver
 from activities.permits import PermitActivities, open_desk
+from activities.waiting_mark import WaitingMark
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, ExitCode
 from worker.clients import ACTS_AT_ONCE, auto_scaling_client, cluster_client
 from worker.errors import StartError, problems
@@ -95,10 +96,10 @@ async def _work(settings: WorkerSettings) -> None:
         await register_search_attributes(client)
         async with open_desk(client, settings.cluster) as desk:
             with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE, thread_name_prefix="act") as executor:
-                permits = PermitActivities(client, desk)
+                permits = PermitActivities(client, desk, WaitingMark(cluster))
                 budget = BudgetActivities(client, cluster, auto_scaling, policy)
                 acts = node_activities(
-                    cluster, auto_scaling, policy, desk.ask, HandOver(client), settings.record_dir, settings.cluster
+                    cluster, auto_scaling, policy, desk, HandOver(client), settings.record_dir, settings.cluster
                 )
                 gang = GangMemberActivities(client)
                 talking = [gang.join_gang, gang.await_gang, gang.leave_gang, gang.tell_gang]

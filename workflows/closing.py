@@ -44,7 +44,7 @@ class Closing:
         incident = self._incident
         if target and outcome in _GIVES_BACK:
             await self._give_back(outcome, summary, target)
-        await self._permits.give_back(*PermitKind)
+        await self._permits.give_back(*PermitKind, outcome=outcome)
         await self._work.give_back()
         for step in list(incident.steps.values()):
             if step.ended_at is None:

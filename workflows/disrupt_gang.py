@@ -29,7 +29,15 @@ with workflow.unsafe.imports_passed_through():
         ToldGang,
     )
     from contract.model import Message
-    from contract.names import DISRUPT_GANG, GANG_QUERY, JOIN_GANG, LEAVE_GANG, PERMIT_GRANTED, ActivityName
+    from contract.names import (
+        DISRUPT_GANG,
+        GANG_QUERY,
+        JOIN_GANG,
+        LEAVE_GANG,
+        PERMIT_GRANTED,
+        PERMITS_QUERY,
+        ActivityName,
+    )
     from contract.permit import AskPermit, PermitAnswer, PermitRequest, ReturnPermits
     from workflows.gang_state import Gang
     from workflows.step_runner import describe
@@ -104,6 +112,11 @@ class DisruptGang:
         """The gang as of now."""
         return self._gang.state()
 
+    @workflow.query(name=PERMITS_QUERY, description="The permits of the fleet's budget that it holds.")
+    def permits(self) -> list[PermitRequest]:
+        """For FleetBudget, after a Terminate or a Reset."""
+        return [self._asked] if self._asked and self._granted else []
+
     # --- the steps --------------------------------------------------------------------------------------------------
 
     async def _gather(self) -> None:
@@ -168,7 +181,12 @@ class DisruptGang:
             try:
                 answer = await self._interruptible(
                     ActivityName.REQUEST_GANG_CHECKPOINT,
-                    RequestGangCheckpoint(request=gang.request, members=members, nonce=nonce),
+                    RequestGangCheckpoint(
+                        request=gang.request,
+                        members=members,
+                        nonce=nonce,
+                        permit=self._asked if self._granted else None,
+                    ),
                     JobCheckpoint,
                     Timing(start_to_close=left, schedule_to_close=left),
                     # A fault that spoils data and shows only now: what is asked for would carry the damage.

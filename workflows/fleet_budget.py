@@ -5,15 +5,26 @@ function. Who had to wait is told through an outbox that is kept until the telli
 asks again, and the same token gets the same answer.
 """
 
+from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError
+from temporalio.common import RetryPolicy, SearchAttributeKey
+from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from contract.names import BUDGET_QUERY, EXCHANGE_PERMITS, FLEET_BUDGET, ActivityName
+    from contract.budget import Guard, Limit, OrderRecord
+    from contract.budget_policy import BudgetPolicy
+    from contract.names import (
+        BUDGET_QUERY,
+        EXCHANGE_PERMITS,
+        FLEET_BUDGET,
+        ActivityName,
+        BudgetOrderName,
+        ErrorType,
+        SearchAttribute,
+    )
     from contract.permit import (
         BudgetState,
         ClusterCount,
@@ -26,13 +37,21 @@ with workflow.unsafe.imports_passed_through():
         PermitRequest,
         QueuedRequest,
     )
-    from workflows.admission import admit
+    from workflows.budget.admission import Memory, admit
+    from workflows.budget.carried import pack, unpack
+    from workflows.budget.correlation import candidates
+    from workflows.budget.meters import Meters
+    from workflows.budget.orders import DESCRIPTIONS, take_order
+    from workflows.budget.page import page
     from workflows.timing import HEARTBEAT
 
 _COUNT_AGAIN: Final = timedelta(seconds=15)
 """While somebody waits, the cluster is counted at least this often: nodes come back without telling us."""
 _CHECK_HOLDERS: Final = timedelta(minutes=5)
 """While permits are out and nobody waits: holders that were terminated never return theirs."""
+_CHECKED_AT_ONCE: Final = 20
+"""Of those that have waited for long, this many in each pass: they too may have been terminated."""
+_ORDERS_KEPT: Final = 20
 _TELL: Final = RetryPolicy(maximum_attempts=3)
 
 
@@ -45,9 +64,18 @@ class FleetBudget:
         """Take over what the run before carried."""
         self._cluster = state.cluster
         self._history_limit = state.history_limit
-        self._queue = {item.request.token: item for item in state.queue}
+        self._queue = {item.request.token: item for item in unpack(state.queue, state.sightings)}
         self._held = {item.request.token: item for item in state.held}
         self._outbox = {request.token: request for request in state.outbox}
+        self._memory = Memory(state.pauses, dict(state.buckets), state.sightings, state.guards, state.repairs)
+        self._orders = state.orders
+        self._meters = Meters()
+        self._pages_human = any(guard.cleared_at is None for guard in state.guards)
+        self._correlation = BudgetPolicy().correlation
+        """As of the last count: which jobs are worth looking for in the next."""
+        self._remembers = state.carried
+        self._run_id = ""
+        """The run at the last count."""
         self._dirty = True
         self._passes = 0
         self._asking: set[str] = set()
@@ -60,16 +88,20 @@ class FleetBudget:
             if await self._woken():
                 await self._pass()
                 await self._deliver()
-        workflow.continue_as_new(self._state())
+        workflow.continue_as_new(
+            self._state().model_copy(update={"queue": pack(self._queue.values()), "carried": True})
+        )
 
     @workflow.update(name=EXCHANGE_PERMITS, description="Asks and returns of one worker process (a PermitBatch).")
     async def exchange_permits(self, batch: PermitBatch) -> list[PermitAnswer]:
         """Answer every ask of the batch, in its order. Returned tokens are free before the asks are looked at."""
         for token in batch.returns:
             self._forget(token)
+        known = {(result.incident_id, result.run_id) for result in self._memory.repairs}
+        new = tuple(result for result in batch.results if (result.incident_id, result.run_id) not in known)
+        self._memory = replace(self._memory, repairs=(*self._memory.repairs, *new))
         for request in batch.asks:
-            if request.token not in self._held and request.token not in self._queue:
-                self._queue[request.token] = QueuedRequest(request=request, asked_at=workflow.now())
+            self._enqueue(request)
         if any(request.token not in self._held for request in batch.asks):
             tokens = {request.token for request in batch.asks}
             self._asking |= tokens
@@ -83,10 +115,52 @@ class FleetBudget:
             self._dirty = True
         return [self._answer(request) for request in batch.asks]
 
-    @workflow.query(name=BUDGET_QUERY, description="Who holds permits, who waits, and why.")
+    # A signal works while workers are down; an update answers at once. Both take their argument untyped: one that
+    # does not decode would be dropped with a log line, and a human's word must be answered and recorded.
+
+    @workflow.signal(name=BudgetOrderName.PAUSE, description=DESCRIPTIONS[BudgetOrderName.PAUSE])
+    def pause_signal(self, argument: Any = None) -> None:
+        """Grant nothing new, to the cluster or to one group."""
+        self._order(BudgetOrderName.PAUSE, argument)
+
+    @workflow.update(name=BudgetOrderName.PAUSE, description=DESCRIPTIONS[BudgetOrderName.PAUSE])
+    def pause_update(self, argument: Any = None) -> str:
+        """The same, and answer."""
+        return _answered(self._order(BudgetOrderName.PAUSE, argument))
+
+    @workflow.signal(name=BudgetOrderName.RESUME, description=DESCRIPTIONS[BudgetOrderName.RESUME])
+    def resume_signal(self, argument: Any = None) -> None:
+        """Lift a pause."""
+        self._order(BudgetOrderName.RESUME, argument)
+
+    @workflow.update(name=BudgetOrderName.RESUME, description=DESCRIPTIONS[BudgetOrderName.RESUME])
+    def resume_update(self, argument: Any = None) -> str:
+        """The same, and answer."""
+        return _answered(self._order(BudgetOrderName.RESUME, argument))
+
+    @workflow.query(name=BUDGET_QUERY, description="Who holds permits, who waits and why, and what is paused.")
     def budget(self) -> BudgetState:
-        """The state as of now."""
-        return self._state()
+        """The state as of now, without what only the guard needs."""
+        queue = tuple(
+            item.model_copy(update={"request": item.request.model_copy(update={"traits": {}})})
+            for item in self._queue.values()
+        )
+        return self._state().model_copy(update={"queue": queue, "sightings": ()})
+
+    def _enqueue(self, request: PermitRequest) -> None:
+        token = request.token
+        waiting = self._queue.get(token)
+        if waiting and (request.approval, request.severity) != (waiting.request.approval, waiting.request.severity):
+            self._queue[token] = waiting.model_copy(update={"request": request})
+        elif not waiting and token not in self._held:
+            self._queue[token] = QueuedRequest(request=request, asked_at=workflow.now())
+
+    def _order(self, name: BudgetOrderName, argument: Any) -> OrderRecord:
+        pauses, record = take_order(name, argument, self._memory.pauses, workflow.now())
+        self._memory = replace(self._memory, pauses=pauses)
+        self._orders = (*self._orders, record)[-_ORDERS_KEPT:]
+        self._dirty = True
+        return record
 
     _in_pass = False
 
@@ -117,26 +191,64 @@ class FleetBudget:
         self._passes += 1
 
     def _decide(self, queue: tuple[QueuedRequest, ...], count: ClusterCount) -> None:
+        self._remembers, self._run_id = True, count.run_id
+        for request in count.holding:
+            if request.token not in self._held:
+                self._queue.pop(request.token, None)
+                self._hold(request)
         for token in count.gone:
             self._forget(token)
         # Returned while the count ran: no longer asked for.
-        still = [item for item in queue if item.request.token in self._queue]
-        admission = admit(count.groups, still, tuple(self._held.values()))
-        for request in admission.granted:
-            del self._queue[request.token]
-            self._held[request.token] = HeldPermit(request=request, granted_at=workflow.now())
-            if request.token not in self._asking:
-                self._outbox[request.token] = request
+        still = [self._queue[item.request.token] for item in queue if item.request.token in self._queue]
+        admission = admit(count, still, tuple(self._held.values()), self._memory, workflow.now())
+        for grant in admission.granted:
+            token = grant.request.token
+            del self._queue[token]
+            self._hold(grant.request, grant.released_from)
+            self._meters.granted(grant.request)
+            if token not in self._asking:
+                self._outbox[token] = grant.request
         for item in admission.waiting:
             self._queue[item.request.token] = item
+        before = {(guard.key, guard.since) for guard in self._memory.guards}
+        self._memory = admission.memory
+        self._page([guard for guard in self._memory.guards if (guard.key, guard.since) not in before])
+        if count.policy:
+            self._correlation = count.policy.correlation
+
+    def _hold(self, request: PermitRequest, released_from: str = "") -> None:
+        # Its traits have served: the sightings have them.
+        kept = request.model_copy(update={"traits": {}})
+        self._held[request.token] = HeldPermit(request=kept, granted_at=workflow.now(), released_from=released_from)
+
+    def _page(self, raised: list[Guard]) -> None:
+        """Have a human look, once for each common cause: the log, a counter, and the view of what needs a human."""
+        for guard in raised:
+            workflow.logger.error("Permits are held, a common cause is suspected: %s", guard.words)
+            self._meters.raised()
+        up = any(guard.cleared_at is None for guard in self._memory.guards)
+        if up is not self._pages_human:
+            self._pages_human = up
+            workflow.upsert_search_attributes([SearchAttributeKey.for_bool(SearchAttribute.NEEDS_HUMAN).value_set(up)])
 
     async def _count(self, queue: tuple[QueuedRequest, ...], held: tuple[HeldPermit, ...]) -> ClusterCount | None:
         groups = sorted({item.request.group for item in queue} | {item.request.group for item in held})
         holders = tuple(item.request for item in held if workflow.now() - item.granted_at >= _CHECK_HOLDERS)
+        patient = [item.request for item in queue if workflow.now() - item.asked_at >= _CHECK_HOLDERS]
+        first = self._passes * _CHECKED_AT_ONCE % max(1, len(patient))
+        nodes = {item.request.node for item in queue} | {item.request.node for item in held}
         try:
             count: ClusterCount = await workflow.execute_activity(
                 ActivityName.COUNT_CLUSTER,
-                CountCluster(groups=tuple(groups), holders=holders),
+                CountCluster(
+                    groups=tuple(groups),
+                    holders=(*holders, *patient[first : first + _CHECKED_AT_ONCE]),
+                    nodes=tuple(sorted(nodes)),
+                    jobs=candidates(self._memory.sightings, self._correlation),
+                    cluster=self._cluster,
+                    recover=not self._remembers,
+                    run_id=self._run_id,
+                ),
                 result_type=ClusterCount,
                 start_to_close_timeout=timedelta(minutes=1),
                 schedule_to_close_timeout=timedelta(minutes=2),
@@ -148,7 +260,14 @@ class FleetBudget:
             reason = f"the cluster could not be counted: {error.cause or error}"
             for item in queue:
                 if item.request.token in self._queue:
-                    self._queue[item.request.token] = item.model_copy(update={"reason": reason})
+                    waiting = self._queue[item.request.token]
+                    self._queue[item.request.token] = waiting.model_copy(
+                        update={
+                            "reason": reason,
+                            "limit": Limit.UNCOUNTED,
+                            "releases": "It is counted again by itself.",
+                        }
+                    )
             return None
 
     async def _deliver(self) -> None:
@@ -184,8 +303,9 @@ class FleetBudget:
             self._outbox.pop(token, None)
             return PermitAnswer(token=token, granted=True, granted_at=permit.granted_at)
         waiting = self._queue.get(token)
-        reason = waiting.reason if waiting else "it was returned while it was asked for"
-        return PermitAnswer(token=token, granted=False, reason=reason)
+        if waiting is None:
+            return PermitAnswer(token=token, granted=False, reason="it was returned while it was asked for")
+        return PermitAnswer(token=token, granted=False, reason=waiting.reason, releases=waiting.releases)
 
     def _should_continue_as_new(self) -> bool:
         info = workflow.info()
@@ -198,16 +318,22 @@ class FleetBudget:
             queue=tuple(self._queue.values()),
             held=tuple(self._held.values()),
             outbox=tuple(self._outbox.values()),
+            pauses=self._memory.pauses,
+            buckets=self._memory.buckets,
+            sightings=self._memory.sightings,
+            guards=self._memory.guards,
+            repairs=self._memory.repairs,
+            orders=self._orders,
             history_limit=self._history_limit,
         )
 
     def _show(self) -> None:
-        held = "\n".join(f"- {item.request.kind} `{item.request.node}`" for item in list(self._held.values())[:20])
-        queue = "\n".join(
-            f"- {item.request.kind} `{item.request.node}`: {item.reason or 'not looked at yet'}"
-            for item in list(self._queue.values())[:20]
-        )
-        workflow.set_current_details(
-            f"**{len(self._held)} permits out, {len(self._queue)} wait**\n\n### Out\n{held or '- none'}\n\n"
-            f"### Waiting\n{queue or '- none'}"
-        )
+        state = self._state()
+        self._meters.show(state)
+        workflow.set_current_details(page(state))
+
+
+def _answered(record: OrderRecord) -> str:
+    if not record.accepted:
+        raise ApplicationError(record.answer, type=ErrorType.OVERRIDE_REFUSED, non_retryable=True)
+    return record.answer

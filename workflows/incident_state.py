@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from contract.budget import Traits
 from contract.fault import FaultReport, RemediationRequest
 from contract.identity import NodeIdentity
 from contract.incident import IncidentReport, OverrideRecord, StepRecord, StepStatus
@@ -33,6 +34,7 @@ class Incident:
     identity: NodeIdentity | None = None
     policy: GroupPolicy = field(default_factory=GroupPolicy)
     policy_version: str = ""
+    traits: Traits = field(default_factory=dict)
     mode: Mode | None = None
     plan: Plan | None = None
     steps: dict[Step, StepRecord] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from contract.override import Override
 EXAMPLE: Final = '{"by": "you", "reason": "why"}'
 
 DESCRIPTIONS: Final = {
-    OverrideName.APPROVE: f"Let the incident go past the approval it waits for. {EXAMPLE}",
+    OverrideName.APPROVE: f"Let the incident go past what waits for a human, or guards the budget. {EXAMPLE}",
     OverrideName.HOLD: f"Stop before the next step, and wait for resume. {EXAMPLE}",
     OverrideName.RESUME: f"Go on after a hold, or try the failed step again. {EXAMPLE}",
     OverrideName.ABORT: f"End the incident and leave the node quarantined. {EXAMPLE}",
@@ -26,7 +26,9 @@ class Stand(StrEnum):
     """Where an incident stands, as far as overrides care."""
 
     RUNNING = "running"
-    """A step runs, or waits for a permit."""
+    """A step runs."""
+    QUEUED = "queued"
+    """It waits for a permit of the fleet's budget."""
     HELD = "held"
     AT_GATE = "at-gate"
     """The policy wants an approval here."""
@@ -48,6 +50,11 @@ _STOPS: Final = {
 
 ALLOWED: Final[dict[Stand, dict[OverrideName, str]]] = {
     Stand.RUNNING: {OverrideName.HOLD: "stops before the next step and waits for resume", **_STOPS},
+    Stand.QUEUED: {
+        OverrideName.APPROVE: "goes past what guards the fleet's budget, not past what the fleet may lose at once",
+        OverrideName.HOLD: "stops before the next step and waits for resume",
+        **_STOPS,
+    },
     Stand.HELD: {OverrideName.RESUME: "goes on", **_STOPS},
     Stand.AT_GATE: {
         OverrideName.APPROVE: "goes on",
@@ -70,6 +77,7 @@ ALLOWED: Final[dict[Stand, dict[OverrideName, str]]] = {
 
 _WHY_NOT: Final = {
     Stand.RUNNING: "nothing waits for it",
+    Stand.QUEUED: "the incident waits for a permit of the fleet's budget",
     Stand.HELD: "the incident is held",
     Stand.AT_GATE: "the incident waits for an approval",
     Stand.PARKED: "a step failed and waits for a human",
@@ -89,6 +97,8 @@ class Controls:
     stopped_by: Override | None = None
     approvals: int = 0
     approved_by: Override | None = None
+    permit_approval: Override | None = None
+    """For the permit that is waited for; it decides nothing about the machine."""
     resumes: int = 0
     answers: dict[str, "Answer"] = field(default_factory=dict)
     """By act id: the same act sent twice is answered twice and applied once."""
@@ -133,7 +143,7 @@ def press(
     answer = _judge(name, override, stand, step)
     if answer.accepted:
         controls.answers[act] = answer
-        _apply(name, override, controls)
+        _apply(name, override, controls, stand)
     return answer, True
 
 
@@ -151,13 +161,15 @@ def _judge(name: OverrideName, override: Override, stand: Stand, step: Step | No
     )
 
 
-def _apply(name: OverrideName, override: Override, controls: Controls) -> None:
+def _apply(name: OverrideName, override: Override, controls: Controls, stand: Stand) -> None:
     match name:
         case OverrideName.HOLD:
             controls.held = True
         case OverrideName.RESUME:
             controls.held = False
             controls.resumes += 1
+        case OverrideName.APPROVE if stand is Stand.QUEUED:
+            controls.permit_approval = override
         case OverrideName.APPROVE:
             controls.approvals += 1
             controls.approved_by = override

@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from contract.names import (
         INCIDENT_QUERY,
         PERMIT_GRANTED,
+        PERMITS_QUERY,
         REMEDIATE_NODE,
         REPORT_FAULT,
         ActivityName,
@@ -26,7 +27,7 @@ with workflow.unsafe.imports_passed_through():
         Step,
     )
     from contract.override import Override
-    from contract.permit import PermitKind
+    from contract.permit import PermitKind, PermitRequest
     from contract.plan import Plan, Rung
     from contract.policy import Mode
     from workflows import sentences
@@ -35,7 +36,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.incident_state import Incident
     from workflows.mending import MENDING, mend
     from workflows.override_handlers import answers_overrides
-    from workflows.overrides import Answer, Controls, press
+    from workflows.overrides import Answer, Controls, Stand, press
     from workflows.permits import Permits
     from workflows.proving import prove_what_joins
     from workflows.replacing import Replacing
@@ -44,6 +45,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.timing import until
     from workflows.work import Work
 
+_APPROVE_QUEUED: Final = "approve-while-queued"
 _FIRST_REPORT: Final = timedelta(minutes=10)
 _ACTIONABLE: Final = frozenset({Verdict.HARDWARE, Verdict.REPAIRABLE, Verdict.AMBIGUOUS})
 _DONE_BY_US: Final = MENDING | {Rung.REPLACE}
@@ -74,7 +76,7 @@ class RemediateNode:
         self._runner.prepare = self._prepare
         self._runner.before_parking = self._give_leave_back
         self._showcase = Showcase(self._incident, self._runner)
-        self._permits = Permits(self._incident, self._fence, self._runner)
+        self._permits = Permits(self._incident, self._fence, self._runner, self._controls)
         self._work = Work(self._incident, self._runner, self._permits, lambda: self._target, self._plan)
         self._closing = Closing(self._incident, self._controls, self._runner, self._permits, self._work, self._showcase)
         self._replacing = Replacing(self._incident, self._runner, lambda: self._target)
@@ -134,7 +136,11 @@ class RemediateNode:
 
     def take_override(self, name: OverrideName, payload: object) -> Answer:
         """Apply what a human pressed, or refuse it; either way it is in the record."""
-        answer, new = press(name, payload, self._runner.stand, self._controls, self._runner.step)
+        stand = self._runner.stand
+        # Pressed while a permit is waited for, it was refused before 0.2, and those histories must replay.
+        if stand is Stand.QUEUED and name is OverrideName.APPROVE and not workflow.patched(_APPROVE_QUEUED):
+            stand = Stand.RUNNING
+        answer, new = press(name, payload, stand, self._controls, self._runner.step)
         if new:
             self._incident.keep_override(answer.record(name, workflow.now()))
             self._publish(None)
@@ -144,6 +150,11 @@ class RemediateNode:
     def incident(self) -> IncidentReport:
         """The report as of now."""
         return self._incident.report()
+
+    @workflow.query(name=PERMITS_QUERY, description="The permits of the fleet's budget that it holds.")
+    def permits(self) -> list[PermitRequest]:
+        """For FleetBudget, after a Terminate or a Reset."""
+        return self._permits.in_use()
 
     # --- the steps ------------------------------------------------------------------------------------------------
 
@@ -344,6 +355,7 @@ class RemediateNode:
             self._incident.identity = facts.identity.model_copy(update={"tried": tuple(tried)})
             self._incident.policy = facts.policy
             self._incident.mode = facts.policy.mode_for(drill=self._incident.request.drill)
+            self._incident.traits = facts.traits or self._incident.traits
         if facts.permit:
             self._permits.take(PermitKind.QUARANTINE, facts.permit)
         if facts.proven is not None:

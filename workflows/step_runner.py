@@ -5,7 +5,8 @@ done. It knows nothing about the runbook; the runbook knows nothing about time-o
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -89,6 +90,7 @@ class StepRunner:
         timing: Timing = QUICK,
         restart_on_change: bool = False,
         irreversible: bool = False,
+        stand: Stand | None = None,
     ) -> R:
         """Run one act to its end, parking and trying again as humans decide.
 
@@ -101,6 +103,7 @@ class StepRunner:
             timing: its time-outs.
             restart_on_change: cancel and start again when the argument changes while it runs.
             irreversible: this act is the point of no return.
+            stand: what overrides may do meanwhile, where that is not what they may do while any step runs.
 
         Raises:
             IncidentEnded: a human stopped the incident, or the failure is an answer.
@@ -109,10 +112,11 @@ class StepRunner:
             await self.obey(step)
             if self.prepare and not self.committed:
                 await self.prepare(name)
-            self.begin(step, says)
-            self.committed = self.committed or irreversible
             try:
-                return await self._once(name, argument, result, says, timing, restart_on_change=restart_on_change)
+                with self._standing_at(stand):
+                    self.begin(step, says)
+                    self.committed = self.committed or irreversible
+                    return await self._once(name, argument, result, says, timing, restart_on_change=restart_on_change)
             except _Interrupted:
                 continue
             except ActivityError as error:
@@ -213,6 +217,14 @@ class StepRunner:
         """Say what came of it."""
         self._incident.end(step, workflow.now(), says, status)
         self._publish(None)
+
+    @contextmanager
+    def _standing_at(self, stand: Stand | None) -> Iterator[None]:
+        self._waits_at = stand
+        try:
+            yield
+        finally:
+            self._waits_at = None
 
     async def _once(
         self,

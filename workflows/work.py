@@ -165,6 +165,9 @@ class Work:
             )
             return
 
+        # A gang's leave is its own: the gang's act spends it.
+        permit = self._permits.request(PermitKind.DISRUPTION) if self._permits.held(PermitKind.DISRUPTION) else None
+
         def request() -> acts.RequestCheckpoints:
             plan = self._plan()
             return acts.RequestCheckpoints(
@@ -177,6 +180,7 @@ class Work:
                 ranks_alive=self._ranks_alive,
                 rules=rules,
                 leave_out=tuple(sorted(gangs)),
+                permit=permit,
             )
 
         answer = await self._runner.act(

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from deploy.local.fleet import FleetKnobs
 from deploy.local.stack import Stack, running_stack
-from tests.benchmarks import demo, detector, drain, history, latency, watch_cluster
+from tests.benchmarks import admission, demo, detector, drain, history, latency, storm, watch_cluster
 from tests.benchmarks.figures import Figure, write
 
 Measure = Callable[[Stack, Path], Iterator[Figure]]
 
 BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
+    "admission": (admission.measure, ("admission_10000_nodes_1000_requests_ms",)),  # type: ignore[dict-item]
     "demo": (demo.measure, ("warm_demo_s",)),  # type: ignore[dict-item]
     "detector": (detector.measure, ("detector_rss_idle_mib",)),
     "drain": (
@@ -53,11 +54,20 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
             "watch_cluster_rss_mib",
         ),
     ),
+    "storm": (
+        storm.measure,
+        (
+            "storm_1000_nodes_decided_s",
+            "storm_permits_over_limit",
+            "storm_growth_100_to_1000",
+            "storm_budget_history_events",
+        ),
+    ),
 }
 
 
-WITHOUT_STACK = ("demo", "detector", "watch-cluster")
-"""The first brings its own, the last a control plane alone; beside a stack the detector would not be measured alone."""
+WITHOUT_STACK = ("admission", "demo", "detector", "watch-cluster")
+"""They bring what they need, or are to be measured alone."""
 
 
 def main(arguments: list[str]) -> int:

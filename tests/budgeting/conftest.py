@@ -7,19 +7,26 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pytest_asyncio
+from kubernetes.client import ApiClient
 from temporalio import activity
 from temporalio.client import Client
 
+from activities.cluster import Cluster
 from activities.permits import PermitActivities, PermitDesk, open_desk
+from activities.waiting_mark import WaitingMark
+from contract.budget import HealthyNodes, RepairResult, Traits
+from contract.budget_policy import BudgetPolicy
 from contract.names import ActivityName
 from contract.permit import (
     ClusterCount,
     CountCluster,
     GroupCount,
     GroupLimits,
+    PermitApproval,
     PermitKind,
     PermitRequest,
 )
+from tests.budgeting.world import wide
 from tests.runbook.conftest import temporal  # noqa: F401 - one server for both
 from worker.main import make_budget_worker
 
@@ -31,8 +38,11 @@ class Fleet:
     desired: int = 10
     working: int = 10
     max_concurrent: int = 2
+    share: float = 1.0
     gone: tuple[str, ...] = ()
     problem: Exception | None = None
+    policy: BudgetPolicy = field(default_factory=wide)
+    healthy: HealthyNodes = field(default_factory=HealthyNodes)
     counts: int = 0
 
     def count(self, argument: CountCluster) -> ClusterCount:
@@ -44,11 +54,17 @@ class Fleet:
             group="g",
             desired=self.desired,
             working=tuple(f"n{i}" for i in range(self.working)),
-            limits=GroupLimits(max_concurrent=self.max_concurrent, max_disrupted_share=1.0, max_quarantined_share=1.0),
+            limits=GroupLimits(
+                max_concurrent=self.max_concurrent, max_disrupted_share=self.share, max_quarantined_share=1.0
+            ),
         )
         held = {holder.token for holder in argument.holders}
         return ClusterCount(
-            groups=(group,), gone=tuple(token for token in self.gone if token in held), counted_at=datetime.now(UTC)
+            groups=(group,),
+            gone=tuple(token for token in self.gone if token in held),
+            counted_at=datetime.now(UTC),
+            policy=self.policy,
+            healthy=self.healthy,
         )
 
 
@@ -62,7 +78,14 @@ class Budget:
     desk: PermitDesk
     told: list[str] = field(default_factory=list)
 
-    def request(self, node: str, kind: PermitKind = PermitKind.DISRUPTION) -> PermitRequest:
+    def request(
+        self,
+        node: str,
+        kind: PermitKind = PermitKind.DISRUPTION,
+        *,
+        approval: PermitApproval | None = None,
+        traits: Traits | None = None,
+    ) -> PermitRequest:
         return PermitRequest(
             kind=kind,
             incident_id=f"incident-{node}",
@@ -70,15 +93,21 @@ class Budget:
             cluster=self.cluster,
             group="g",
             node=node,
+            rule="hbm",
+            approval=approval,
+            traits=traits or {},
         )
 
-    async def ask(self, *nodes: str) -> dict[str, bool]:
+    async def ask(
+        self, *nodes: str, approval: PermitApproval | None = None, traits: Traits | None = None
+    ) -> dict[str, bool]:
         """Ask for a disruption permit for each node, at once, as threads of activities do."""
-        answers = await asyncio.gather(*(asyncio.to_thread(self.desk.ask, self.request(node)) for node in nodes))
+        asks = [self.request(node, approval=approval, traits=traits) for node in nodes]
+        answers = await asyncio.gather(*(asyncio.to_thread(self.desk.ask, ask) for ask in asks))
         return {node: answer.granted for node, answer in zip(nodes, answers, strict=True)}
 
-    async def give_back(self, *nodes: str) -> None:
-        await asyncio.to_thread(self.desk.give_back, [self.request(node).token for node in nodes])
+    async def give_back(self, *nodes: str, result: RepairResult | None = None) -> None:
+        await asyncio.to_thread(self.desk.give_back, [self.request(node).token for node in nodes], result)
 
 
 FLEETS: dict[str, Fleet] = {}
@@ -89,11 +118,16 @@ async def count_cluster(argument: CountCluster) -> ClusterCount:
     return FLEETS[str(activity.info().workflow_id)].count(argument)
 
 
+def no_mark() -> WaitingMark:
+    """Of a cluster that is never called: these tests ask for no quarantine."""
+    return WaitingMark(Cluster(ApiClient()))
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def budget(temporal: Client) -> AsyncIterator[Budget]:  # noqa: F811
     cluster = f"test-{uuid.uuid4().hex[:8]}"
     fleet = FLEETS.setdefault(f"fleet-budget-{cluster}", Fleet())
     async with open_desk(temporal, cluster) as desk:
-        acts = PermitActivities(temporal, desk)
+        acts = PermitActivities(temporal, desk, no_mark())
         async with make_budget_worker(temporal, [count_cluster, acts.deliver_grants]):
             yield Budget(temporal, cluster, fleet, desk)

@@ -1,14 +1,30 @@
 """FleetBudget on a real Temporal server: batches, tokens, returns, dead holders, continue-as-new."""
 
 import asyncio
+import uuid
+from datetime import UTC, datetime
 
 import pytest
-from temporalio.client import WorkflowHandle
+from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ApplicationError
 
-from contract.names import BUDGET_QUERY, BUDGET_TASK_QUEUE, FLEET_BUDGET, TASK_QUEUE, ErrorType, budget_id
+from contract.budget import HealthyNodes, RepairResult
+from contract.budget_policy import CorrelationGuard, Rate
+from contract.names import (
+    BUDGET_QUERY,
+    BUDGET_TASK_QUEUE,
+    FLEET_BUDGET,
+    TASK_QUEUE,
+    BudgetOrderName,
+    ErrorType,
+    SearchAttribute,
+    budget_id,
+)
 from contract.permit import BudgetState
 from tests.budgeting.conftest import Budget
+from tests.budgeting.world import ADA, wide
 
 pytestmark = [pytest.mark.temporal, pytest.mark.asyncio(loop_scope="session")]
 
@@ -96,3 +112,131 @@ async def test_budget_never_shares_slots_with_those_who_wait_for_it(budget: Budg
     await budget.ask("n0")
     described = await handle(budget).describe()
     assert described.task_queue == BUDGET_TASK_QUEUE != TASK_QUEUE
+
+
+# --- what humans and guards say ---------------------------------------------------------------------------------------
+
+
+async def tell(budget: Budget, order: BudgetOrderName, **argument: object) -> str:
+    answer: str = await handle(budget).execute_update(
+        order, {"by": "ada", "reason": "driver roll-out", **argument}, result_type=str
+    )
+    return answer
+
+
+async def test_pause_holds_until_resume_and_both_are_in_the_record(budget: Budget) -> None:
+    await budget.ask("n0")
+    assert "What was granted before goes on" in await tell(budget, BudgetOrderName.PAUSE)
+    assert await budget.ask("n1") == {"n1": False}
+    assert "ada paused the whole cluster" in (await state(budget)).queue[0].reason
+    assert "granted again" in await tell(budget, BudgetOrderName.RESUME)
+    assert await budget.ask("n1") == {"n1": True}
+    orders = (await state(budget)).orders
+    assert [(order.name, order.by) for order in orders] == [("pause", "ada"), ("resume", "ada")]
+
+
+async def test_pause_of_one_group_is_lifted_by_its_own_resume(budget: Budget) -> None:
+    await budget.ask("n0")
+    await tell(budget, BudgetOrderName.PAUSE, group="g")
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await tell(budget, BudgetOrderName.RESUME)
+    assert "the whole cluster is not paused" in str(refused.value.cause)
+    assert "Still paused: g" in str(refused.value.cause)
+    await tell(budget, BudgetOrderName.RESUME, group="g")
+    assert not (await state(budget)).pauses
+
+
+async def test_order_that_cannot_be_read_is_refused_and_recorded_and_changes_nothing(budget: Budget) -> None:
+    await budget.ask("n0")
+    await handle(budget).signal(BudgetOrderName.PAUSE, {"by": "ada"})
+    async with asyncio.timeout(20):
+        while not (orders := (await state(budget)).orders):
+            await asyncio.sleep(0.05)
+    assert not orders[0].accepted
+    assert "reason" in orders[0].answer
+    assert not (await state(budget)).pauses
+
+
+async def test_common_cause_holds_all_pages_once_and_shows_on_the_page(budget: Budget) -> None:
+    budget.fleet.policy = wide(correlation=CorrelationGuard(nodes=3))
+    budget.fleet.healthy = HealthyNodes(total=40, traits={"driver": {"2.29": 40}})
+    asked = await budget.ask(*(f"n{i}" for i in range(5)), traits={"driver": "2.30"})
+    # The first ask may have travelled alone.
+    assert sum(asked.values()) <= 1
+    await budget.ask("n1", "n2")
+    (guard,) = (await state(budget)).guards
+    assert "share driver 2.30; 0 of the 40 healthy nodes do" in guard.words
+    described = await handle(budget).describe()
+    assert described.typed_search_attributes[SearchAttributeKey.for_bool(SearchAttribute.NEEDS_HUMAN)] is True
+    history = await handle(budget).fetch_history()
+    upserts = [
+        event for event in history.events if event.HasField("upsert_workflow_search_attributes_event_attributes")
+    ]
+    assert len(upserts) == 1
+    assert "A common cause is suspected" in await details(budget)
+
+
+async def test_approval_releases_one_that_a_guard_holds_and_stands_in_the_record(budget: Budget) -> None:
+    budget.fleet.policy = wide(disruptions=Rate(per_hour=0.01, burst=1))
+    await budget.ask("n0")
+    assert await budget.ask("n1") == {"n1": False}
+    assert await budget.ask("n1", approval=ADA) == {"n1": True}
+    (permit,) = [item for item in (await state(budget)).held if item.request.node == "n1"]
+    assert permit.request.approval == ADA
+    assert "the rate of disruption permits is used up" in permit.released_from
+
+
+async def test_failed_repair_is_told_with_the_returned_permit_and_counted_once(budget: Budget) -> None:
+    await budget.ask("n0")
+    failed = RepairResult(
+        incident_id="incident-n0",
+        run_id=str(uuid.UUID(int=1)),
+        group="g",
+        fault="hbm",
+        node="n0",
+        failed=True,
+        at=datetime.now(UTC),
+    )
+    await budget.give_back("n0", result=failed)
+    await budget.give_back("n0", result=failed)
+    assert await budget.ask("n1") == {"n1": False}
+    after = await state(budget)
+    assert "1 repair of hbm in g failed, the last on n0" in after.queue[0].reason
+    assert len(after.repairs) == 1
+
+
+async def test_pitfall_10_pauses_guards_and_rates_survive_continue_as_new(budget: Budget) -> None:
+    budget.fleet.policy = wide(disruptions=Rate(per_hour=0.01, burst=1), correlation=CorrelationGuard(nodes=3))
+    await budget.client.start_workflow(
+        FLEET_BUDGET,
+        BudgetState(cluster=budget.cluster, history_limit=30),
+        id=budget_id(budget.cluster),
+        task_queue=BUDGET_TASK_QUEUE,
+    )
+    first = (await handle(budget).describe()).run_id
+    assert await budget.ask("n0") == {"n0": True}
+    await budget.ask("n1", "n2", "n3", traits={"driver": "2.30"})
+    await tell(budget, BudgetOrderName.PAUSE, group="h")
+    for number in range(4, 12):
+        await budget.ask(f"n{number}")
+    assert (await handle(budget).describe()).run_id != first
+    after = await state(budget)
+    assert [item.request.node for item in after.held] == ["n0"]
+    assert [pause.group for pause in after.pauses] == ["h"]
+    assert [guard.fault for guard in after.guards] == ["hbm"]
+    assert after.buckets["disruption"].tokens < 1
+    assert {item.request.node for item in after.queue} == {f"n{i}" for i in range(1, 12)}
+
+
+async def test_pitfall_10_terminated_budget_grants_no_second_permit_for_what_the_world_shows(budget: Budget) -> None:
+    """Its memory is gone, and the count is not: what is out of work still costs."""
+    await budget.ask("n0", "n1")
+    await handle(budget).terminate("by a test")
+    budget.fleet.working, budget.fleet.share = 8, 0.2
+    assert await budget.ask("n2", "n3") == {"n2": False, "n3": False}
+
+
+async def details(budget: Budget) -> str:
+    """The page of the workflow in the Temporal UI."""
+    metadata = await handle(budget).query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+    return str(metadata.current_details)

@@ -110,7 +110,7 @@ def ask(acting: Acting, node: str, *, seconds: float = 20.0, **changes: Any) -> 
         "rules": CheckpointPolicy(),
     }
     argument = RequestCheckpoints(target=acting.claim(node), **{**usual, **changes})
-    (job,) = acting.do(CheckpointActivity(acting.cluster).request_checkpoints, argument).jobs
+    (job,) = acting.do(CheckpointActivity(acting.cluster, lambda _: None).request_checkpoints, argument).jobs
     assert isinstance(job, JobCheckpoint)
     return job
 

@@ -68,7 +68,9 @@ def ask(
         evidence_since=datetime.now(UTC) - timedelta(minutes=5),
         deadline=timedelta(seconds=seconds),
     )
-    jobs: tuple[JobCheckpoint, ...] = acting.do(CheckpointActivity(acting.cluster).request_checkpoints, argument).jobs
+    jobs: tuple[JobCheckpoint, ...] = acting.do(
+        CheckpointActivity(acting.cluster, lambda _: None).request_checkpoints, argument
+    ).jobs
     return jobs
 
 

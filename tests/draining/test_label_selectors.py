@@ -33,5 +33,5 @@ def test_d35_same_pods_are_selected_as_by_the_api_server(acting: Acting, namespa
         {"matchExpressions": [expression("tier", "DoesNotExist")]},
         {"matchLabels": {"kind": "db"}, "matchExpressions": [expression("tier", "NotIn", "front")]},
     ):
-        by_server = {pod["metadata"]["name"] for pod in acting.cluster.pods_selected(namespace, as_text(selector))}
+        by_server = {pod["metadata"]["name"] for pod in acting.cluster.pods_in(namespace, as_text(selector))}
         assert by_server == {name for name, labels in PODS.items() if selects(selector, labels)}, selector

@@ -1,0 +1,159 @@
+"""The fleet's budget from the command line: what is in use, who waits and why, and pausing it."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Final
+
+from pydantic import ValidationError
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+from temporalio.client import (
+    Client,
+    WithStartWorkflowOperation,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from cli.errors import CommandError
+from cli.incidents import QUERY_PATIENCE
+from cli.pressing import Pressed
+from cli.views import elapsed
+from contract.budget import BudgetOrder
+from contract.names import BUDGET_QUERY, BUDGET_TASK_QUEUE, FLEET_BUDGET, BudgetOrderName, ExitCode, budget_id
+from contract.permit import BudgetState, HeldPermit, PermitKind, PermitRequest, QueuedRequest
+
+_ANSWER_WITHIN: Final = timedelta(seconds=8)
+_UNANSWERED: Final = frozenset({RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED})
+_ROWS_MAX: Final = 100
+
+
+async def look_at_budget(client: Client, cluster: str) -> BudgetState:
+    """FleetBudget as of now; an empty one where nobody has asked it for anything yet.
+
+    Raises:
+        CommandError: no worker answers.
+    """
+    try:
+        state: BudgetState = await client.get_workflow_handle(budget_id(cluster)).query(
+            BUDGET_QUERY, result_type=BudgetState, rpc_timeout=QUERY_PATIENCE
+        )
+    except (RPCError, WorkflowQueryFailedError) as error:
+        if isinstance(error, RPCError) and error.status is RPCStatusCode.NOT_FOUND:
+            return BudgetState(cluster=cluster)
+        raise CommandError(
+            f"The budget of cluster {cluster!r} is not known: no worker answers.",
+            "Nothing is granted meanwhile. Start a worker (`nodemend work`) and try again.",
+            ExitCode.UNAVAILABLE,
+        ) from error
+    return state
+
+
+async def tell_budget(
+    client: Client, cluster: str, name: BudgetOrderName, *, by: str, reason: str, group: str | None
+) -> Pressed:
+    """Pause or resume, starting FleetBudget where it does not run yet: a pause must hold from its first grant on.
+
+    Raises:
+        CommandError: it was refused, or who or why is missing.
+        RPCError: Temporal refuses, or is away.
+    """
+    try:
+        order = BudgetOrder(by=by, reason=reason, group=group)
+    except ValidationError as error:
+        wrong = "; ".join(f"--{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())
+        raise CommandError(f"{wrong}.", "Say who says so and why: both are in the record.", ExitCode.USAGE) from error
+    start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
+        FLEET_BUDGET,
+        BudgetState(cluster=cluster),
+        id=budget_id(cluster),
+        task_queue=BUDGET_TASK_QUEUE,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        static_summary=f"Permits of {cluster}",
+    )
+    try:
+        answer: str = await client.execute_update_with_start_workflow(
+            name, order, start_workflow_operation=start, result_type=str, rpc_timeout=_ANSWER_WITHIN
+        )
+    except WorkflowUpdateFailedError as error:
+        raise CommandError(str(error.cause), "Nothing was changed.", ExitCode.FAILED) from error
+    except WorkflowUpdateRPCTimeoutOrCancelledError:
+        return await _leave_a_signal(client, cluster, name, order)
+    except RPCError as error:
+        if error.status not in _UNANSWERED:
+            raise
+        return await _leave_a_signal(client, cluster, name, order)
+    return Pressed(answer, applied=True)
+
+
+async def _leave_a_signal(client: Client, cluster: str, name: BudgetOrderName, order: BudgetOrder) -> Pressed:
+    """Saying it twice changes nothing, should the update arrive after all."""
+    await client.start_workflow(
+        FLEET_BUDGET,
+        BudgetState(cluster=cluster),
+        id=budget_id(cluster),
+        task_queue=BUDGET_TASK_QUEUE,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        start_signal=name,
+        start_signal_args=[order],
+        static_summary=f"Permits of {cluster}",
+    )
+    return Pressed(
+        f"No worker answered within {_ANSWER_WITHIN.total_seconds():.0f} s, so `{name}` was left as a signal: it is "
+        "applied before anything else is granted, as soon as a worker runs.",
+        applied=False,
+    )
+
+
+def budget_view(state: BudgetState, url: str = "") -> RenderableType:
+    """What is paused or suspected, who waits and why, who holds what."""
+    held = {kind: sum(item.request.kind is kind for item in state.held) for kind in PermitKind}
+    used = ", ".join(f"{number} {kind}" for kind, number in held.items())
+    lines: list[RenderableType] = [Text(f"{len(state.held)} permits out ({used}), {len(state.queue)} wait.")]
+    for pause in state.pauses:
+        said = f"Paused: {pause.place}, by {pause.by} {elapsed(pause.at)} ago: {pause.reason}"
+        lines.append(Text(said, style="bold yellow"))
+    for guard in state.guards:
+        if guard.cleared_at is None:
+            lines.append(Text(f"A common cause is suspected: {guard.words}", style="bold red"))
+    if state.queue:
+        lines.append(_table("Waits", (_waiting(item) for item in state.queue), len(state.queue)))
+    if state.held:
+        lines.append(_table("Holds", (_holding(item) for item in state.held), len(state.held)))
+    for order in state.orders[-5:]:
+        said = f"{order.at:%Y-%m-%d %H:%M} {order.name} by {order.by}: {order.reason} ({order.answer})"
+        lines.append(Text(said, style="dim"))
+    if url:
+        lines.append(Text(url, style=f"dim link {url}", overflow="fold"))
+    return Group(*lines)
+
+
+def _table(title: str, rows: Iterable[tuple[str, ...]], total: int) -> RenderableType:
+    table = Table(box=None, header_style="bold")
+    for name in (title, "Node", "Group", "For", "Why"):
+        table.add_column(name, overflow="fold")
+    for row in islice(rows, _ROWS_MAX):
+        table.add_row(*map(escape, row))
+    if total <= _ROWS_MAX:
+        return table
+    return Group(table, Text(f"… and {total - _ROWS_MAX} more. `--output json` has them.", style="yellow"))
+
+
+def _waiting(item: QueuedRequest) -> tuple[str, ...]:
+    why = f"{item.reason}. {item.releases}" if item.reason else "not looked at yet"
+    return _row(item.request, item.asked_at, why)
+
+
+def _holding(item: HeldPermit) -> tuple[str, ...]:
+    approval = item.request.approval
+    why = f"approved by {approval.by}: {approval.reason}" if approval else "within the limits"
+    return _row(item.request, item.granted_at, f"{why} (was held: {item.released_from})" if item.released_from else why)
+
+
+def _row(request: PermitRequest, since: datetime, why: str) -> tuple[str, ...]:
+    return str(request.kind), request.node, request.group or "none", elapsed(since), why

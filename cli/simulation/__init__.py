@@ -1,0 +1,1 @@
+"""What would this policy have done to my fleet? A model of a fleet, driving the same decisions as FleetBudget."""

@@ -1,0 +1,59 @@
+"""Records a history of FleetBudget to replay: ``python -m tests.histories.record_budget NAME-OF-THIS-SET``.
+
+As in ``tests.histories.record``: once per set, never again.
+"""
+
+import asyncio
+import gzip
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+
+from activities.permits import PermitActivities, open_desk
+from contract.names import budget_id
+from contract.permit import PermitKind
+from tests.budgeting.conftest import FLEETS, Budget, Fleet, count_cluster, no_mark
+from tests.histories.record import FOLDER
+from worker.main import make_budget_worker
+
+
+async def play(budget: Budget) -> None:
+    """Asks, waits, returns, a tightened policy and a count that fails: what a budget sees in its life."""
+    await budget.ask(*(f"n{number}" for number in range(6)))
+    await asyncio.to_thread(budget.desk.ask, budget.request("n7", PermitKind.QUARANTINE))
+    await budget.give_back("n0", "n1")
+    await budget.ask("n2", "n3", "n8")
+    budget.fleet.working = 7
+    budget.fleet.max_concurrent = 3
+    await budget.ask("n4", "n9")
+    await budget.give_back("n2", "n3", "n4")
+    await budget.ask("n5", "n8")
+
+
+async def main(name: str) -> None:
+    """Play and write the history."""
+    async with await WorkflowEnvironment.start_local(
+        data_converter=pydantic_data_converter,
+        dev_server_existing_path=str(Path(sys.executable).parent / "temporal"),
+        dev_server_log_level="error",
+    ) as environment:
+        client: Client = environment.client
+        cluster = "recorded"
+        fleet = FLEETS.setdefault(budget_id(cluster), Fleet())
+        async with open_desk(client, cluster) as desk:
+            acts = PermitActivities(client, desk, no_mark())
+            async with make_budget_worker(client, [count_cluster, acts.deliver_grants]):
+                await play(Budget(client, cluster, fleet, desk))
+                await asyncio.sleep(timedelta(seconds=1).total_seconds())
+                history = await client.get_workflow_handle(budget_id(cluster)).fetch_history()
+    target = FOLDER / f"{name}-budget.json.gz"
+    target.write_bytes(gzip.compress(history.to_json().encode(), mtime=0))
+    print(f"{target.name}: {len(history.events)} events")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
