@@ -12,6 +12,8 @@ from activities.cluster import Cluster
 from activities.drain import DrainActivity
 from activities.identify import IdentifyNodeActivity
 from activities.machines.all import Machines
+from activities.memory import Memory
+from activities.mend import MendActivity
 from activities.preserve import PreserveActivity
 from activities.quarantine import QuarantineActivity
 from activities.record import RecordActivity
@@ -30,11 +32,14 @@ def node_activities(
     hand_over: Callable[[RemediationRequest, tuple[FaultReport, ...]], str],
     record_dir: Path,
     cluster_name: str,
+    namespace: str,
 ) -> list[Callable[..., Any]]:
     """The acts of RemediateNode, in the order of the runbook."""
     quarantine = QuarantineActivity(cluster)
-    machines = Machines(auto_scaling)
-    replace = ReplaceActivity(cluster, auto_scaling, machines, policy)
+    machines = Machines(cluster, auto_scaling)
+    memory = Memory(cluster, namespace)
+    replace = ReplaceActivity(cluster, auto_scaling, machines, memory, policy)
+    mend = MendActivity(cluster, auto_scaling, policy)
     identify = IdentifyNodeActivity(cluster, auto_scaling, policy, ask_permit, hand_over, cluster_name)
     return [
         identify.identify_node,
@@ -43,12 +48,14 @@ def node_activities(
         PreserveActivity(cluster, auto_scaling, record_dir).preserve_evidence,
         CheckpointActivity(cluster).request_checkpoints,
         DrainActivity(cluster).drain_node,
+        mend.reset_devices,
+        mend.reboot_machine,
         replace.survey_group,
         replace.raise_spare,
         replace.lower_spare,
         replace.mark_instance_unhealthy,
         AwaitReplacementActivity(cluster, auto_scaling, machines, record_dir).await_replacement,
-        VerifyActivity(cluster).verify_replacement,
+        VerifyActivity(cluster, auto_scaling, memory).verify_replacement,
         CloseActivity(cluster, machines).close_incident,
         quarantine.give_back_node,
         RecordActivity(record_dir).write_record,

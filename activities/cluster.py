@@ -5,7 +5,7 @@ Objects are the API's own JSON (``kubectl get -o json``): at a thousand nodes th
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -171,6 +171,10 @@ class Cluster:
             answer = _read(call(*where, **selectors, _request_timeout=_TIMEOUT_S, _preload_content=False))
         items: list[Json] = answer["items"]
         return items
+
+    def calling(self, right: str, what: str) -> AbstractContextManager[None]:
+        """The errors of this API in words, for callers that reach what has no method here."""
+        return self._calling(right, what)
 
     @contextmanager
     def _calling(self, right: str, what: str, *, raw: bool = False) -> Iterator[None]:

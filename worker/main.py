@@ -96,7 +96,14 @@ async def _work(settings: WorkerSettings) -> None:
                 permits = PermitActivities(client, desk)
                 budget = BudgetActivities(client, cluster, auto_scaling, policy)
                 acts = node_activities(
-                    cluster, auto_scaling, policy, desk.ask, HandOver(client), settings.record_dir, settings.cluster
+                    cluster,
+                    auto_scaling,
+                    policy,
+                    desk.ask,
+                    HandOver(client),
+                    settings.record_dir,
+                    settings.cluster,
+                    settings.namespace,
                 )
                 worker = make_worker(client, [*acts, permits.ask_permit, permits.return_permits], executor)
                 async with make_budget_worker(client, [budget.count_cluster, permits.deliver_grants]):

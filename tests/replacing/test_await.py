@@ -18,7 +18,7 @@ from tests.conftest import MakeNodeGroup
 def marked(acting: Acting, node: str) -> tuple[Target, GroupSurvey]:
     """A node whose instance its group is about to replace."""
     policy = Policy(default=GroupPolicy(mode=Mode.ACT))
-    replace = ReplaceActivity(acting.cluster, acting.auto_scaling, acting.machines, lambda: policy)
+    replace = ReplaceActivity(acting.cluster, acting.auto_scaling, acting.machines, acting.memory, lambda: policy)
     target = acting.claim(node)
     survey = acting.do(replace.survey_group, SurveyGroup(target=target))
     acting.do(replace.mark_instance_unhealthy, MarkUnhealthy(target=target))

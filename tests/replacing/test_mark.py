@@ -16,7 +16,7 @@ ACTS = Policy(default=GroupPolicy(mode=Mode.ACT))
 
 
 def replace(acting: Acting, policy: Policy = ACTS) -> ReplaceActivity:
-    return ReplaceActivity(acting.cluster, acting.auto_scaling, acting.machines, lambda: policy)
+    return ReplaceActivity(acting.cluster, acting.auto_scaling, acting.machines, acting.memory, lambda: policy)
 
 
 def mark(acting: Acting, target: Any, policy: Policy = ACTS, *, drill: bool = False) -> MarkedUnhealthy:
