@@ -28,7 +28,13 @@ NEURON = "aws.amazon.com/neuron"
 
 
 def verify(
-    acting: Acting, target: Target, replacement: Replacement, *, soak: float = 0.5, deadline: float = 30.0
+    acting: Acting,
+    target: Target,
+    replacement: Replacement,
+    *,
+    soak: float = 0.5,
+    deadline: float = 30.0,
+    **more: Any,
 ) -> Verified:
     argument = VerifyReplacement(
         target=target,
@@ -36,7 +42,9 @@ def verify(
         soak=timedelta(seconds=soak),
         deadline=timedelta(seconds=deadline),
     )
-    made: Verified = acting.do(VerifyActivity(acting.cluster).verify_replacement, argument)
+    made: Verified = acting.do(
+        VerifyActivity(acting.cluster, acting.auto_scaling, acting.memory).verify_replacement, argument
+    )
     return made
 
 
