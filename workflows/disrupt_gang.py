@@ -149,13 +149,19 @@ class DisruptGang:
         self._show("it is queued for the fleet's leave to disturb the job.")
         self._asked = self._asked or gang.permit()
         while gang.undrained and not gang.covered:
+            self._asked = self._asked.model_copy(update={"approval": gang.approval})
             asked = AskPermit(request=self._asked, nudges=self._nudges)
             if await self._interruptible(
                 ActivityName.ASK_PERMIT,
                 asked,
                 PermitAnswer,
                 PERMIT,
-                lambda asked=asked: not gang.undrained or gang.covered or self._nudges != asked.nudges,
+                lambda asked=asked: (
+                    not gang.undrained
+                    or gang.covered
+                    or self._nudges != asked.nudges
+                    or gang.approval != asked.request.approval
+                ),
             ):
                 self._granted = True
                 return

@@ -21,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import sentences
     from workflows.gang_state import as_seen_by
     from workflows.incident_state import Incident
+    from workflows.overrides import Stand
     from workflows.permits import Permits
     from workflows.step_runner import StepRunner
     from workflows.timing import PERMIT, until
@@ -120,7 +121,9 @@ class Work:
             says=f"Asking for leave to disturb {job.job}, which runs on {job.nodes} nodes.",
             timing=PERMIT,
             restart_on_change=True,
+            stand=Stand.QUEUED,
         )
+        self._permits.spend_approval()
 
     async def _leave(self, job: gang.JobOnNode, *, drained: bool) -> None:
         request, member = self._request(job), self._member(covered=False)
@@ -293,6 +296,8 @@ class Work:
             evidence_since=plan.evidence_since if plan.data is DataTrust.SUSPECT else None,
             ranks_alive=self._ranks_alive,
             signature=self._incident.findings[0].signature,
+            rule=self._incident.findings[0].rule,
+            approval=self._permits.approval,
             covered=covered,
         )
 
