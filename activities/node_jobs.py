@@ -57,7 +57,7 @@ def node_job(job: NodeJob, name: str, node: str, devices: dict[str, int], *, pri
 
 
 def job_name(what: str, target: Target, node_uid: str) -> str:
-    """One name for one purpose of one try of an act, on one node: its retries find the Job, a `resume` makes another."""
+    """One name for one purpose of one act on one node: its retries find the Job, a `resume` makes another."""
     key = f"{target.fence.incident_id}/{target.fence.run_id}/{activity.info().activity_id}/{node_uid}/{what}"
     return f"nodemend-{what}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
