@@ -249,6 +249,7 @@ class RemediateNode:
             await self._work.give_back()
             await self._runner.gate(Step.CHECKPOINT, sentences.unsaved(unsaved))
         self._tell(Step.CHECKPOINT, "checkpoints", sentences.checkpoints(self._work.checkpoints))
+        await self._work.announce()
 
     async def _drain(self) -> None:
         """Take the work off the node through the Eviction API."""
@@ -269,8 +270,7 @@ class RemediateNode:
             timing=until(policy.deadlines.drain),
         )
         self._tell(Step.DRAIN, "drained", sentences.drained(drained))
-        if self._work.in_gangs:
-            await self._work.drained()
+        await self._work.drained()
 
     async def _replace(self) -> None:
         """Look at the group, then mark the instance unhealthy: the point of no return."""
