@@ -49,7 +49,7 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
     "watch-cluster": (
         watch_cluster.measure,
         (
-            "watch_cluster_sync_s",
+            "watch_cluster_sync_cpu_s",
             "watch_cluster_idle_cpu_percent",
             "watch_cluster_heartbeats_cpu_percent",
             "condition_to_workflow_p50_s",
