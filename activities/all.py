@@ -14,6 +14,8 @@ from activities.follow import FollowActivity
 from activities.identify import IdentifyNodeActivity
 from activities.jobs import JobActivities
 from activities.machines.all import Machines
+from activities.memory import Memory
+from activities.mend import MendActivity
 from activities.permits import PermitDesk
 from activities.preserve import PreserveActivity
 from activities.quarantine import QuarantineActivity
@@ -33,11 +35,14 @@ def node_activities(
     hand_over: Callable[[RemediationRequest, tuple[FaultReport, ...]], str],
     record_dir: Path,
     cluster_name: str,
+    namespace: str,
 ) -> list[Callable[..., Any]]:
     """The acts of RemediateNode, in the order of the runbook."""
     quarantine = QuarantineActivity(cluster)
-    machines = Machines(auto_scaling)
-    replace = ReplaceActivity(cluster, auto_scaling, machines, policy)
+    machines = Machines(cluster, auto_scaling)
+    memory = Memory(cluster, namespace)
+    replace = ReplaceActivity(cluster, auto_scaling, machines, memory, policy)
+    mend = MendActivity(cluster, auto_scaling, policy)
     identify = IdentifyNodeActivity(cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name)
     jobs = JobActivities(cluster, desk.spend)
     return [
@@ -50,12 +55,14 @@ def node_activities(
         jobs.request_gang_checkpoint,
         CheckpointActivity(cluster, desk.spend).request_checkpoints,
         DrainActivity(cluster).drain_node,
+        mend.reset_devices,
+        mend.reboot_machine,
         replace.survey_group,
         replace.raise_spare,
         replace.lower_spare,
         replace.mark_instance_unhealthy,
         AwaitReplacementActivity(cluster, auto_scaling, machines, record_dir).await_replacement,
-        VerifyActivity(cluster).verify_replacement,
+        VerifyActivity(cluster, auto_scaling, memory).verify_replacement,
         FollowActivity(cluster).follow_jobs,
         ReceiptActivity(cluster).write_receipts,
         CloseActivity(cluster, machines).close_incident,

@@ -6,6 +6,7 @@ from typing import Final
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+from botocore.parsers import ResponseParserError
 
 from activities.errors import failure
 from contract.names import ErrorType
@@ -71,7 +72,7 @@ def calling(action: str, *, absent: tuple[str, ...] = ()) -> Iterator[None]:
             ErrorType.ACCESS_DENIED,
             f"There are no AWS credentials for `{action}`: {error}. Give the worker a role and press `resume`.",
         ) from error
-    except BotoCoreError as error:
+    except (BotoCoreError, ResponseParserError) as error:
         raise failure(
             ErrorType.UNREACHABLE,
             f"AWS cannot be reached for `{action}`: {error}. It is tried again; check the network and AWS_REGION.",

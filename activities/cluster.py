@@ -5,7 +5,7 @@ Objects are the API's own JSON (``kubectl get -o json``): at a thousand nodes th
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -272,6 +272,10 @@ class Cluster:
     def _answer(self, right: str, call: Any, *where: str, **selectors: str) -> Json:
         with self._calling(right, " ".join([*where, *selectors.values()]) or "all"):
             return _read(call(*where, **selectors, _request_timeout=_TIMEOUT_S, _preload_content=False))
+
+    def calling(self, right: str, what: str) -> AbstractContextManager[None]:
+        """The errors of this API in words, for callers that reach what has no method here."""
+        return self._calling(right, what)
 
     @contextmanager
     def _calling(self, right: str, what: str, *, raw: bool = False) -> Iterator[None]:

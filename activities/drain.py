@@ -77,6 +77,7 @@ class _Drain:
         self._name = argument.target.identity.node
         self._budgets = Budgets(cluster)
         self._grace: int | None = None
+        self._node: Json = {}
         self._checked_at = -_CHECK_EVERY_S
         self._has_daemon_set = _Recently(self._look_for_daemon_set)
         self._opted_out = _Recently(self._look_for_opt_out)
@@ -135,7 +136,8 @@ class _Drain:
         go_on()
         if not at_once and time.monotonic() < self._checked_at + _CHECK_EVERY_S:
             return
-        node, _ = claimed_node(self._cluster, self._argument.target)
+        self._node, _ = claimed_node(self._cluster, self._argument.target)
+        node = self._node
         self._checked_at = time.monotonic()
         if SKIP_ANNOTATION in annotations(node):
             raise failure(
@@ -184,9 +186,20 @@ class _Drain:
                 if pod.uid in self._progress.refused and pod.uid not in self._progress.deleted:
                     self._check()
                     why = blockers.why_left(pod, self._progress, self._budgets)
-                    if self._cluster.delete_pod(pod.pod):
-                        self._progress.deleted[pod.uid] = f"{pod.name} ({why})"
+                    self._delete(pod, why)
         return decided
+
+    def _delete(self, pod: Filtered, why: str) -> None:
+        # Told before it is done: the record of a worker that dies here would not know of it.
+        self._cluster.record_event(
+            self._node,
+            "NodemendDeletesPod",
+            f"Deleting {pod.name}, as the policy says (drain_escalation: delete): {why}.",
+            key=f"deletes-{pod.uid}",
+            warning=True,
+        )
+        if self._cluster.delete_pod(pod.pod):
+            self._progress.deleted[pod.uid] = f"{pod.name} ({why})"
 
     def _two_budgets(self, pod: Filtered) -> str:
         return (

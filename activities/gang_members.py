@@ -3,6 +3,7 @@
 What the gang decided is known by asking it, not because a signal came: anybody with Temporal's credentials can signal.
 """
 
+import random
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
@@ -108,12 +109,7 @@ class GangMemberActivities:
             state = await self._look(request)
         if state is None or not _knows(state, member) or not wanted(state.stage):
             why = state.summary if state else "it is being started"
-            raise ApplicationError(
-                f"Waits with {request.job}: {why} It goes on by itself; `hold`, `abort` and `release` work meanwhile.",
-                type=ErrorType.PERMIT_QUEUED,
-                next_retry_delay=LOOK_AGAIN if state else timedelta(seconds=1),
-                category=ApplicationErrorCategory.BENIGN,
-            )
+            raise _waits(request, why)
         return state
 
     async def _look(self, request: GangRequest) -> GangState | None:
@@ -131,6 +127,9 @@ class GangMemberActivities:
         except (RPCError, WorkflowQueryFailedError) as error:
             if isinstance(error, RPCError) and error.status is RPCStatusCode.NOT_FOUND:
                 return None
+            if isinstance(error, RPCError) and error.status is RPCStatusCode.RESOURCE_EXHAUSTED:
+                # The server keeps few queries for a workflow that is at work: many nodes ask at once when it moves on.
+                raise _waits(request, "many of its nodes ask at once.") from error
             raise _unreachable(request.job, error) from error
         return state
 
@@ -154,6 +153,15 @@ class GangMemberActivities:
 def _knows(state: GangState, member: GangMember) -> bool:
     """Whether it is in the gang as what it says that it is now."""
     return member.key in state.members and (member.data is DataTrust.SUSPECT) == (member.key in state.suspects)
+
+
+def _waits(request: GangRequest, why: str) -> ApplicationError:
+    return ApplicationError(
+        f"Waits with {request.job}: {why} It goes on by itself; `hold`, `abort` and `release` work meanwhile.",
+        type=ErrorType.PERMIT_QUEUED,
+        next_retry_delay=LOOK_AGAIN * random.uniform(0.5, 1.5),  # noqa: S311 - jitter
+        category=ApplicationErrorCategory.BENIGN,
+    )
 
 
 def _unreachable(what: str, error: Any) -> ApplicationError:

@@ -62,14 +62,14 @@ class Gang:
         return f"{self.kind.label}={name}" if self.kind and self.kind.label else ""
 
 
-def _label(key: str, **others: str) -> Callable[[Json], str]:
-    wanted = {name.replace("__", "/").replace("_", "-"): value for name, value in others.items()}
+def _label(key: str) -> Callable[[Json], str]:
+    return lambda pod: labels(pod).get(key, "")
 
-    def tells(pod: Json) -> str:
-        found = labels(pod)
-        return found.get(key, "") if all(found.get(k) == v for k, v in wanted.items()) else ""
 
-    return tells
+def _ray_job(pod: Json) -> str:
+    """RayServices start clusters as well, and are no jobs."""
+    found = labels(pod)
+    return found.get(_RAY_ORIGIN, "") if found.get("ray.io/originated-from-crd") == "RayJob" else ""
 
 
 def _kubeflow(kind: str) -> Callable[[Json], str]:
@@ -109,12 +109,12 @@ def _stateful_set(pod: Json) -> str:
     return _owned_by("StatefulSet")(pod) if holds or CHECKPOINT_ANNOTATION in annotations(pod) else ""
 
 
+_RAY_ORIGIN: Final = "ray.io/originated-from-cr-name"
 _TRAINJOB: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
 _LWS: Final = "leaderworkerset.sigs.k8s.io"
 
 KINDS: Final = (
-    Kind("RayJob", "ray.io/v1", "rayjobs", "ray.io/originated-from-cr-name",
-         _label("ray.io/originated-from-cr-name", ray_io__originated_from_crd="RayJob")),
+    Kind("RayJob", "ray.io/v1", "rayjobs", _RAY_ORIGIN, _ray_job),
     Kind("RayCluster", "ray.io/v1", "rayclusters", "ray.io/cluster", _label("ray.io/cluster")),
     Kind("TrainJob", "trainer.kubeflow.org/v1alpha1", "trainjobs", "jobset.sigs.k8s.io/jobset-name",
          lambda pod: labels(pod).get("jobset.sigs.k8s.io/jobset-name", "") if _TRAINJOB in labels(pod) else ""),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final
 
 from temporalio import activity
@@ -10,12 +11,16 @@ from activities.auto_scaling import AutoScaling
 from activities.claim import annotations, labels
 from activities.cluster import Cluster, Json
 from activities.errors import failure
+from activities.machines.all import Machines
+from activities.machines.karpenter import NODEPOOL_LABEL
+from activities.node_facts import boot_id, host_of, read_tried
+from activities.placement import placement_of
 from activities.proof import nearly_proven, unproven
 from activities.traits import DETECTOR, node_traits, work_traits
 from contract.acts import Identified, IdentifyNode, NodeFacts, Proven, ProveReports
 from contract.budget import Traits
 from contract.fault import EvidenceEnd, FaultReport, RemediationRequest
-from contract.identity import NodeIdentity
+from contract.identity import MachineKind, NodeIdentity
 from contract.names import (
     HANDLED_ANNOTATION,
     INSTANCE_TYPE_LABEL,
@@ -41,7 +46,7 @@ _FOREIGN_TAINTS: Final = {
     "aws-node-termination-handler/rebalance-recommendation": "aws-node-termination-handler is draining it",
 }
 _FOREIGN_LABELS: Final = {
-    "karpenter.sh/nodepool": "it belongs to a Karpenter NodePool, whose NodeClaim must be replaced instead",
+    NODEPOOL_LABEL: "it belongs to a Karpenter NodePool, whose NodeClaim must be replaced instead",
     "eks.amazonaws.com/compute-type": "EKS Auto Mode manages it",
 }
 
@@ -59,6 +64,7 @@ class IdentifyNodeActivity:
         cluster_name: str,
     ) -> None:
         self._cluster = cluster
+        self._machines = Machines(cluster, auto_scaling)
         self._auto_scaling = auto_scaling
         self._policy = policy
         self._ask_permit = ask_permit
@@ -93,6 +99,8 @@ class IdentifyNodeActivity:
         if stale := why_stale(argument.reports, identity, annotations(node).get(HANDLED_ANNOTATION, "")):
             return NodeFacts(identified=Identified.STALE, explanation=stale, policy_version=policy.version)
         rules = policy.for_node(identity.group, identity.nodegroup)
+        if identity.group is None and not identity.foreign_owners and rules.replacement.manual:
+            identity = identity.model_copy(update={"kind": MachineKind.MANUAL})
         proven = nearly_proven(self._cluster, identity, argument.reports, rules.deadlines.proof)
         if argument.reports and not proven:
             return NodeFacts(
@@ -145,22 +153,29 @@ class IdentifyNodeActivity:
         provider_id = node["spec"].get("providerID", "")
         match = _EC2_PROVIDER_ID.match(provider_id)
         instance_id = match["instance"] if match else None
-        seen = self._auto_scaling.instance(instance_id) if instance_id else None
+        instance = self._auto_scaling.ec2.instance(instance_id) if instance_id else None
+        kept = self._machines.keeper(node, instance_id)
         known = labels(node)
         return NodeIdentity(
             cluster=cluster,
             node=node["metadata"]["name"],
             node_uid=node["metadata"]["uid"],
-            boot_id=node["status"].get("nodeInfo", {}).get("bootID", ""),
+            boot_id=boot_id(node),
             provider_id=provider_id,
             instance_id=instance_id,
-            group=seen["AutoScalingGroupName"] if seen else None,
+            group=kept.group,
+            kind=kept.kind,
+            claim=kept.claim,
             nodegroup=known.get(NODEGROUP_LABEL),
             zone=known.get(ZONE_LABEL) or (match["zone"] if match else ""),
             instance_type=known.get(INSTANCE_TYPE_LABEL, ""),
             devices=devices(node),
             ready=is_ready(node),
-            foreign_owners=foreign_owners(node),
+            foreign_owners=foreign_owners(node, kept.kind),
+            image=instance.get("ImageId", "") if instance else "",
+            placement=placement_of(instance) if instance else {},
+            host=host_of(instance),
+            tried=tuple(read_tried(node, datetime.now(UTC))),
         )
 
     def _ask(self, argument: IdentifyNode, identity: NodeIdentity, traits: Traits) -> PermitAnswer:
@@ -224,10 +239,14 @@ def is_ready(node: Json) -> bool:
     )
 
 
-def foreign_owners(node: Json) -> tuple[str, ...]:
-    """Other controllers that say they act on this node."""
+def foreign_owners(node: Json, kind: MachineKind = MachineKind.AUTO_SCALING) -> tuple[str, ...]:
+    """Other controllers that say they act on this node. What replaces it on our behalf is none of them."""
     taints = {taint["key"] for taint in node["spec"].get("taints", [])}
     known = labels(node)
     found = [words for key, words in _FOREIGN_TAINTS.items() if key in taints]
-    found += [words for key, words in _FOREIGN_LABELS.items() if key in known]
+    found += [
+        words
+        for key, words in _FOREIGN_LABELS.items()
+        if key in known and not (kind is MachineKind.KARPENTER and key == NODEPOOL_LABEL)
+    ]
     return tuple(dict.fromkeys(found))

@@ -13,6 +13,7 @@ from activities.cluster import Cluster
 from activities.errors import failure
 from activities.machines.all import Machines
 from activities.machines.group import frozen
+from activities.memory import Memory, failed_repairs
 from activities.preflight import passes_by_itself
 from activities.waiting import deadline, go_on, overdue, pause, report_progress
 from contract.acts import (
@@ -24,6 +25,7 @@ from contract.acts import (
     SurveyGroup,
 )
 from contract.identity import Target
+from contract.memory import FailedMachine, Failure
 from contract.names import SKIP_ANNOTATION, ActivityName, ErrorType
 from contract.policy import Mode, Policy
 
@@ -34,11 +36,17 @@ class ReplaceActivity:
     """The acts ``survey_group``, ``raise_spare``, ``lower_spare`` and ``mark_instance_unhealthy``."""
 
     def __init__(
-        self, cluster: Cluster, auto_scaling: AutoScaling, machines: Machines, policy: Callable[[], Policy]
+        self,
+        cluster: Cluster,
+        auto_scaling: AutoScaling,
+        machines: Machines,
+        memory: Memory,
+        policy: Callable[[], Policy],
     ) -> None:
         self._cluster = cluster
         self._auto_scaling = auto_scaling
         self._machines = machines
+        self._memory = memory
         self._policy = policy
 
     @activity.defn(name=ActivityName.SURVEY_GROUP, no_thread_cancel_exception=True)
@@ -54,7 +62,8 @@ class ReplaceActivity:
         while True:
             go_on()
             claimed_node(self._cluster, argument.target)
-            found = replacer.survey(argument, 0)
+            now = datetime.now(UTC)
+            found = replacer.survey(argument, failed_repairs(self._memory.all(), identity.group or "", now))
             if end is None or overdue(end) or not passes_by_itself(found):
                 return found
             report_progress({"waits_for": found.obstacles})
@@ -99,6 +108,7 @@ class ReplaceActivity:
         if already := replacer.over(argument):
             return MarkedUnhealthy(instance_id=named, already=already, at=datetime.now(UTC))
         self._check(argument.target, drill=argument.drill)
+        self._memory.remember(_failed(argument))
         reported = argument.report_to_ec2 and self._report(identity.instance_id, argument.reason)
         replacer.replace(argument)
         return MarkedUnhealthy(instance_id=named, at=datetime.now(UTC), reported=reported)
@@ -136,3 +146,20 @@ class ReplaceActivity:
             activity.logger.warning("EC2 was not told about %s: %s", instance_id, error.message)
             return False
         return True
+
+
+def _failed(argument: MarkUnhealthy) -> FailedMachine:
+    """What is remembered of the machine, before it is given up: the call's answer may get lost."""
+    identity = argument.target.identity
+    return FailedMachine(
+        at=datetime.now(UTC),
+        failure=Failure.GIVEN_UP,
+        node=identity.node,
+        instance_id=identity.instance_id or "",
+        group=identity.group or "",
+        zone=identity.zone,
+        host=identity.host,
+        serials=argument.serials,
+        reason=argument.reason,
+        incident=argument.target.fence.incident_id,
+    )

@@ -198,6 +198,14 @@ def report(
     _run(show())
 
 
+@app.command("checkpoint-agent", add_help_option=False, context_settings=_PASS_ON)
+def checkpoint_agent(context: typer.Context) -> None:
+    """Checkpoints of a training job: the file deploy/jobs/nodemend_checkpoint.py, as jobs run it."""
+    from deploy.jobs.nodemend_checkpoint import main as run
+
+    _end(run(context.args))
+
+
 @app.command(add_help_option=False, context_settings=_PASS_ON)
 def local(context: typer.Context) -> None:
     """The embedded stack: Temporal, Kubernetes and AWS on this machine."""

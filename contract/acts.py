@@ -332,7 +332,9 @@ class MarkUnhealthy(Message):
     spare_is_up: bool = False
     """Whether this incident put the instance on standby and has its successor proven."""
     reason: str = ""
-    """What is wrong with it, for EC2."""
+    """What is wrong with it, for EC2 and for the memory of machines that failed."""
+    serials: tuple[str, ...] = ()
+    """Serial numbers of the devices that failed."""
 
 
 class MarkedUnhealthy(Message):

@@ -49,6 +49,8 @@ class NodeIdentity(Message):
     """Machine image that it runs."""
     placement: dict[str, str] = Field(default_factory=dict)
     """What a gang needs its machines to share: placement group, capacity reservation, network node (V2)."""
+    host: str = ""
+    """The dedicated host that it runs on, where EC2 names one."""
     tried: tuple[str, ...] = ()
     """Rungs that were tried on this machine before, and failed: none is repeated."""
 

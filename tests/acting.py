@@ -22,6 +22,7 @@ from activities.auto_scaling import AutoScaling
 from activities.cluster import Cluster
 from activities.identify import devices
 from activities.machines.all import Machines
+from activities.memory import Memory
 from activities.quarantine import QuarantineActivity
 from contract import acts
 from contract.identity import Fence, NodeIdentity, Target
@@ -49,7 +50,12 @@ class Acting:
     @property
     def machines(self) -> Machines:
         """What replaces machines here."""
-        return Machines(self.auto_scaling)
+        return Machines(self.cluster, self.auto_scaling)
+
+    @property
+    def memory(self) -> Memory:
+        """What is remembered here, in the default namespace."""
+        return Memory(self.cluster, "default")
 
     def environment(self, *, details: list[Any] | None = None) -> ActivityEnvironment:
         """An environment whose act was scheduled now."""

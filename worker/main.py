@@ -101,7 +101,14 @@ async def _work(settings: WorkerSettings) -> None:
                 permits = PermitActivities(client, desk, WaitingMark(cluster))
                 budget = BudgetActivities(client, cluster, auto_scaling, policy)
                 acts = node_activities(
-                    cluster, auto_scaling, policy, desk, HandOver(client), settings.record_dir, settings.cluster
+                    cluster,
+                    auto_scaling,
+                    policy,
+                    desk,
+                    HandOver(client),
+                    settings.record_dir,
+                    settings.cluster,
+                    settings.namespace,
                 )
                 gang = GangMemberActivities(client)
                 talking = [gang.join_gang, gang.await_gang, gang.leave_gang, gang.tell_gang]

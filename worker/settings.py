@@ -19,6 +19,11 @@ class WorkerSettings(BaseSettings):
         default=None, description="YAML policy. Without one the default holds, which touches nothing (shadow)."
     )
     record_dir: Path = Field(default=Path("records"), description="Folder for incident reports and evidence.")
+    namespace: str = Field(
+        default="default",
+        pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
+        description="Kubernetes namespace of the worker: the memory of machines that failed is kept there.",
+    )
     health_address: str = Field(default="127.0.0.1:8085", description="host:port of /healthz; port 0 picks one.")
     metrics_address: str = Field(default="127.0.0.1:9464", description="host:port of Prometheus metrics; empty: none.")
     log_level: str = Field(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from contract.fault import DataTrust, EvidenceEnd, FaultReport, Verdict
-from contract.identity import NodeIdentity
+from contract.identity import MachineKind, NodeIdentity
 from contract.override import Override
 from contract.plan import Plan, Rung
 from contract.replacement import RebootMode, ReplacementPolicy
@@ -104,18 +104,8 @@ def _mend_or_climb(
 
 
 def _replace_or_ask(identity: NodeIdentity, reason: str) -> tuple[Rung, tuple[str, ...], str]:
-    if identity.instance_id is None:
-        return (
-            Rung.QUARANTINE,
-            (reason, f"But its provider id {identity.provider_id!r} names no EC2 instance: nothing can replace it."),
-            "Replace the machine by hand and press `abort`, or press `release` to give it back.",
-        )
-    if identity.group is None:
-        return (
-            Rung.QUARANTINE,
-            (reason, f"But {identity.instance_id} is in no Auto Scaling group: terminating it would bring none back."),
-            "Replace the instance by hand and press `abort`, or attach it to its group and press `resume`.",
-        )
+    if identity.kind is MachineKind.AUTO_SCALING and (lacking := _lacks_group(identity)):
+        return Rung.QUARANTINE, (reason, lacking[0]), lacking[1]
     if identity.foreign_owners:
         return (
             Rung.QUARANTINE,
@@ -123,6 +113,21 @@ def _replace_or_ask(identity: NodeIdentity, reason: str) -> tuple[Rung, tuple[st
             "Let that controller replace it and press `abort`, or switch its repair off and press `resume`.",
         )
     return Rung.REPLACE, (reason,), ""
+
+
+def _lacks_group(identity: NodeIdentity) -> tuple[str, str] | None:
+    """Why no Auto Scaling group replaces it, and what to do; None when one does."""
+    if identity.instance_id is None:
+        return (
+            f"But its provider id {identity.provider_id!r} names no EC2 instance: nothing can replace it.",
+            "Replace the machine by hand and press `abort`, or press `release` to give it back.",
+        )
+    if identity.group is None:
+        return (
+            f"But {identity.instance_id} is in no Auto Scaling group: terminating it would bring none back.",
+            "Replace the instance by hand and press `abort`, or attach it to its group and press `resume`.",
+        )
+    return None
 
 
 def _doubted(findings: Sequence[FaultReport], identity: NodeIdentity) -> Plan:

@@ -56,6 +56,7 @@ class Replacing:
                 report_to_ec2=self._rules.report_to_ec2,
                 spare_is_up=self._spare is not None,
                 reason=self._incident.findings[0].reason,
+                serials=sentences.serials(self._incident.findings),
             ),
             acts.MarkedUnhealthy,
             says=f"Marking {self._identity.instance_id} unhealthy.",

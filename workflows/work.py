@@ -207,11 +207,15 @@ class Work:
 
     # --- afterwards ---------------------------------------------------------------------------------------------------
 
+    async def announce(self) -> None:
+        """Tell the jobs' owners what is about to happen: a job that starts again may read where to resume."""
+        if self.in_gangs:
+            await self._receipts(())
+
     async def drained(self) -> None:
-        """The work is gone from the node: tell the gangs, and the jobs' owners."""
+        """The work is gone from the node: tell the gangs."""
         for job in self._joined.values():
             await self._leave(job, drained=True)
-        await self._receipts(())
 
     async def follow(self) -> str:
         """Follow the jobs until they have passed their checkpoints. Returns what was seen; empty where nothing was."""

@@ -171,6 +171,20 @@ def frozen(identity: NodeIdentity) -> tuple[str, str]:
     return identity.group, identity.instance_id
 
 
+def frozen_instance(identity: NodeIdentity) -> str:
+    """The instance as it was identified.
+
+    Raises:
+        ApplicationError: ``WrongInstance`` when the Node named none.
+    """
+    if identity.instance_id is None:
+        raise failure(
+            ErrorType.WRONG_INSTANCE,
+            f"Node {identity.node} was identified without an EC2 instance: nothing reboots it.",
+        )
+    return identity.instance_id
+
+
 def reservation_of(instance: "InstanceTypeDef | None", template: "ResponseLaunchTemplateDataTypeDef | None") -> str:
     """The capacity reservation that a machine runs in, else the one that its template asks for; empty for none."""
     if instance and (held := instance.get("CapacityReservationId")):

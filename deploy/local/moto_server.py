@@ -19,6 +19,7 @@ from io import BytesIO
 from typing import Any, Final
 from urllib.parse import parse_qs
 
+from moto.autoscaling.exceptions import ValidationError
 from moto.autoscaling.models import AutoScalingBackend, FakeAutoScalingGroup
 from moto.autoscaling.responses import AutoScalingResponse
 from moto.core.responses import ActionResult
@@ -29,6 +30,7 @@ from moto.server import main
 from deploy.local.aws import LOCAL_CALLER, NOTEBOOK_PATH
 
 _attach = AutoScalingBackend.attach_instances
+_terminate = AutoScalingBackend.terminate_instance
 _update = AutoScalingResponse.update_auto_scaling_group
 _reboot = EC2Response.reboot_instances
 _dispatch = DomainDispatcherApplication.__call__
@@ -67,6 +69,14 @@ def attach_as_launched(backend: AutoScalingBackend, group_name: str, instance_id
     for state in group.instance_states:
         # Moto forgets this, and TerminateInstanceInAutoScalingGroup then fails for an attached instance.
         state.instance.autoscaling_group = group  # type: ignore[attr-defined]
+
+
+def terminate_known_instance(backend: AutoScalingBackend, instance_id: str, should_decrement: bool) -> Any:
+    """``TerminateInstanceInAutoScalingGroup``: for an instance that no group has, moto answers with a crash."""
+    groups = backend.autoscaling_groups.values()
+    if not any(state.instance.id == instance_id for group in groups for state in group.instance_states):
+        raise ValidationError(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
+    return _terminate(backend, instance_id, should_decrement)
 
 
 def update_with_maintenance_policy(response: AutoScalingResponse) -> Any:
@@ -165,6 +175,7 @@ if __name__ == "__main__":
     group.instance_maintenance_policy = None
     backend: Any = AutoScalingBackend
     backend.attach_instances = attach_as_launched
+    backend.terminate_instance = terminate_known_instance
     auto_scaling: Any = AutoScalingResponse
     auto_scaling.update_auto_scaling_group = update_with_maintenance_policy
     auto_scaling.describe_scaling_activities = scaling_activities

@@ -23,8 +23,10 @@ from detector.trouble import Hopeless, Trouble
 PAGE: Final = 50
 """Nodes per page, some 15 KB each on EKS. A whole page, as text and as objects, is memory beside what is kept: pages of
 250 cost 20 MB more."""
-CALL_S: Final = (5.0, 30.0)
+_CALL_S: Final = (5.0, 30.0)
 """Connect and read."""
+_LEASE_CALL_S: Final = (2.0, 3.0)
+"""A Lease that is held for ten seconds must be asked for more than once in them."""
 _MERGE: Final = "application/merge-patch+json"
 _TRIES: Final = 4
 
@@ -139,7 +141,7 @@ class Api:
     def lease(self, namespace: str, name: str) -> Json | None:
         """A Lease, or None."""
         try:
-            return self._read("get leases", self._leases.read_namespaced_lease, name, namespace)
+            return self._read("get leases", self._leases.read_namespaced_lease, name, namespace, within=_LEASE_CALL_S)
         except Missing:
             return None
 
@@ -150,9 +152,9 @@ class Api:
             Conflict: somebody else was faster.
         """
         if "resourceVersion" in lease["metadata"]:
-            name = lease["metadata"]["name"]
-            return self._read("update leases", self._leases.replace_namespaced_lease, name, namespace, lease)
-        return self._read("create leases", self._leases.create_namespaced_lease, namespace, lease)
+            what, call = "update leases", self._leases.replace_namespaced_lease
+            return self._read(what, call, lease["metadata"]["name"], namespace, lease, within=_LEASE_CALL_S)
+        return self._read("create leases", self._leases.create_namespaced_lease, namespace, lease, within=_LEASE_CALL_S)
 
     def config_map(self, namespace: str, name: str) -> dict[str, str]:
         """What a ConfigMap holds; nothing when there is none."""
@@ -179,9 +181,11 @@ class Api:
             }
             self._read("create configmaps", self.core.create_namespaced_config_map, namespace, body)
 
-    def _read(self, what: str, call: Any, *arguments: Any, **options: Any) -> Json:
+    def _read(
+        self, what: str, call: Any, *arguments: Any, within: tuple[float, float] = _CALL_S, **options: Any
+    ) -> Json:
         with translated(what):
-            answer = call(*arguments, **options, _request_timeout=CALL_S, _preload_content=False)
+            answer = call(*arguments, **options, _request_timeout=within, _preload_content=False)
             found: Json = json.loads(answer.data)
             return found
 

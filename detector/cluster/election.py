@@ -17,7 +17,7 @@ from detector.cluster.view import Json
 from detector.trouble import Trouble
 
 LEASE_S: Final = 15
-_RENEW_S: Final = 5.0
+_RENEW_S: Final = 3.0
 _GIVE_UP_S: Final = 10.0
 """Who could not renew for so long is not active any more: before another can be."""
 
@@ -50,8 +50,6 @@ class Election:
         self._stop = threading.Event()
         self._seen: Seen | None = None
         self._renewed_at = -LEASE_S * 1.0
-        self.won = threading.Event()
-        """Set when this replica becomes the active one."""
         self._thread = threading.Thread(target=self._run, name="election", daemon=True)
 
     def start(self) -> None:
@@ -85,8 +83,6 @@ class Election:
                 if str(trouble) != told:
                     told = str(trouble)
                     self._say(told)
-            if not self.is_active:
-                self.won.clear()
             self._stop.wait(_RENEW_S)
         if self.is_active:
             self._give_back()
@@ -104,11 +100,10 @@ class Election:
             spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
         lease["spec"] = {**spec, "holderIdentity": self._identity, "leaseDurationSeconds": LEASE_S, "renewTime": now}
         self._api.write_lease(self._namespace, lease)
+        if not self.is_active:
+            self._say(f"This replica ({self._identity}) is the active one.")
         # Counted from before the call: another counts from when it sees the write, which is later.
         self._renewed_at = asked
-        if not self.won.is_set():
-            self._say(f"This replica ({self._identity}) is the active one.")
-            self.won.set()
 
     def _give_back(self) -> None:
         try:

@@ -61,8 +61,10 @@ class Replica:
         self._election.start()
         try:
             while not self._stop.is_set():
-                if self._election.won.wait(TICK_S):
+                if self._election.is_active:
                     self._watch()
+                else:
+                    self._stop.wait(TICK_S)
         finally:
             self._election.stop()
 

@@ -54,6 +54,7 @@ class NodeView(NamedTuple):
     ready_since: float
     """When that changed last."""
     ready_reason: str
+    created: float
     going: bool
     """Somebody is removing it."""
     watched_since: float
@@ -82,7 +83,7 @@ class Lens:
         conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
         taints = node.get("spec", {}).get("taints") or ()
         ready = conditions.get("Ready", {})
-        created = str(metadata.get("creationTimestamp", ""))
+        created = metadata.get("creationTimestamp")
         log = conditions.get(LOG_HEALTH, {})
         return NodeView(
             name=metadata["name"],
@@ -92,6 +93,7 @@ class Lens:
             ready=ready.get("status") == "True",
             ready_since=seconds(ready.get("lastTransitionTime") or created),
             ready_reason=sys.intern(str(ready.get("reason", ""))),
+            created=seconds(created),
             going="deletionTimestamp" in metadata or any(taint["key"] in _GOING for taint in taints),
             watched_since=seconds(log.get("lastHeartbeatTime")) if log.get("status") == "False" else 0.0,
             conditions=tuple(

@@ -133,7 +133,7 @@ class Watching:
         silent = self._heartbeats.silent(now)
         names = nodes.take_changed() | self._suspects | self._findings.nodes() | silent.keys() | self._spoken_of()
         views = [view for view in map(nodes.get, names) if view]
-        self._weigh(views, len(nodes), silent)
+        self._weigh(views, len(nodes), silent, now)
         due: list[Due] = []
         for view in views:
             due += self._look(view, silent.get(view.name), now)
@@ -166,10 +166,12 @@ class Watching:
         self._note(look.noted)
         return look.due
 
-    def _weigh(self, views: list[NodeView], total: int, silent: dict[str, float]) -> None:
+    def _weigh(self, views: list[NodeView], total: int, silent: dict[str, float], now: float) -> None:
         """Whether so much is wrong at once that the machines are hardly the cause (pitfall 2 of storms)."""
         counters, share = self.counters, self._settings.outage_share
-        counters.away = sum(not view.ready and not view.going for view in views)
+        # Those that still start are many whenever a group grows.
+        grown = [view for view in views if now - view.created > self._settings.not_ready_s]
+        counters.away = sum(not view.ready and not view.going for view in grown)
         counters.silent = len(silent)
         counters.outage = looks_like_outage(counters.away, total, share)
         counters.silence_held = looks_like_outage(counters.silent, self._heartbeats.known, share)

@@ -45,6 +45,8 @@ def test_d29_delete_overruns_the_budget_at_the_deadline_with_the_pods_own_grace_
     assert done.deleted[0].startswith(f"{namespace}/p (PodDisruptionBudget keep-web needs 1 healthy pods")
     assert f"Deleted after they refused to the end: {namespace}/p (PodDisr" in sentences.drained(done)
     assert pod(acting, namespace, "p") is None
+    events = acting.core.list_namespaced_event("default", field_selector=f"involvedObject.name={group.nodes[0]}").items
+    assert any(e.reason == "NodemendDeletesPod" and f"{namespace}/p" in e.message for e in events)
 
 
 def test_d28_deleted_pods_stay_in_the_report_of_a_drain_that_changed_workers(

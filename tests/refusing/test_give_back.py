@@ -1,15 +1,30 @@
 """Given back is given back: at every place where an incident can be released, the node is as it was before (D32)."""
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kubernetes import client
+from temporalio.client import WorkflowHandle
 
-from contract.names import DO_NOT_DISRUPT_ANNOTATION, HANDLED_ANNOTATION, SCALE_DOWN_DISABLED_ANNOTATION, Outcome, Phase
+from contract.incident import IncidentReport
+from contract.names import (
+    DO_NOT_DISRUPT_ANNOTATION,
+    HANDLED_ANNOTATION,
+    INCIDENT_LABEL,
+    NO_LOAD_BALANCER_LABEL,
+    OWNER_ANNOTATION,
+    QUARANTINE_TAINT,
+    SCALE_DOWN_DISABLED_ANNOTATION,
+    ActivityName,
+    Outcome,
+    Phase,
+)
 from deploy.local.scene import add_pod, nodes
 from deploy.local.stack import Stack
 from tests.conftest import MakeNodeGroup
-from tests.harness import connect, report_about, send, until
+from tests.harness import QUICK_POLICY, connect, report_about, running_worker, send, until, write_policy
 from tests.refusing.conftest import Works
 
 OTHERS = {
@@ -68,3 +83,69 @@ async def test_released_node_is_exactly_as_it_was(
     assert report.outcome is Outcome.RELEASED
     assert as_others_left_it(local_stack, name) == before
     assert group.instance_ids[0] not in local_stack.fleet.terminated
+
+
+BEFORE_THE_POINT_OF_NO_RETURN = [
+    ActivityName.QUARANTINE_NODE,
+    ActivityName.PRESERVE_EVIDENCE,
+    ActivityName.REQUEST_CHECKPOINTS,
+    ActivityName.DRAIN_NODE,
+    ActivityName.SURVEY_GROUP,
+]
+
+
+async def halted(handle: WorkflowHandle[Any, IncidentReport], act: ActivityName) -> None:
+    """Wait until the worker halts behind an act."""
+    async with asyncio.timeout(60):
+        while True:
+            described = await handle.describe()
+            for pending in described.raw_description.pending_activities:
+                details = await described.data_converter.decode(pending.heartbeat_details.payloads)
+                if pending.activity_type.name == act and details and "halted" in details[0]:
+                    return
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("press", ["release", "abort"])
+@pytest.mark.parametrize("act", BEFORE_THE_POINT_OF_NO_RETURN)
+async def test_d32_whatever_was_done_last_release_undoes_it_all_and_abort_only_leaves_what_is_ours(
+    local_stack: Stack, node_group: MakeNodeGroup, tmp_path: Path, press: str, act: ActivityName
+) -> None:
+    group = node_group(2)
+    name = group.nodes[0]
+    with local_stack.kubernetes.connected() as api:
+        core: Any = client.CoreV1Api(api)
+        core.patch_node(name, OTHERS, _content_type="application/merge-patch+json")
+    before = as_others_left_it(local_stack, name)
+    policy = write_policy(tmp_path / "policy.yaml", **{group.name: QUICK_POLICY})
+    with running_worker(
+        local_stack, policy, tmp_path, module="tests.refusing.halting_worker", TEST_HALT_AFTER=str(act)
+    ):
+        handle = await send(await connect(local_stack), report_about(local_stack, name))
+        await halted(handle, act)
+        if act in (ActivityName.DRAIN_NODE, ActivityName.SURVEY_GROUP):
+            assert as_others_left_it(local_stack, name)["labels"][NO_LOAD_BALANCER_LABEL] == "true"
+        await handle.signal(press, {"by": "test", "reason": "seen"})
+        report = await handle.result()
+
+    after = as_others_left_it(local_stack, name)
+    assert group.instance_ids[0] not in local_stack.fleet.terminated
+    if press == "release":
+        assert report.outcome is Outcome.RELEASED
+        assert after == before
+    else:
+        assert report.outcome is Outcome.ABORTED
+        assert after["unschedulable"]
+        assert without_ours(after) == without_ours(before)
+
+
+def without_ours(node: dict[str, Any]) -> dict[str, Any]:
+    """What others have on a node."""
+    labels = {k: v for k, v in node["labels"].items() if k not in (INCIDENT_LABEL, NO_LOAD_BALANCER_LABEL)}
+    ours = (OWNER_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION, SCALE_DOWN_DISABLED_ANNOTATION)
+    annotations = {k: v for k, v in node["annotations"].items() if k not in ours}
+    return {
+        "labels": labels,
+        "annotations": annotations,
+        "taints": {t for t in node["taints"] if t[0] != QUARANTINE_TAINT},
+    }

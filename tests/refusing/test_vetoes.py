@@ -106,6 +106,36 @@ async def test_node_that_opted_out_is_left_alone(
     assert not any(node.spec.unschedulable for node in nodes(local_stack, group.name))
 
 
+FOREIGN = [
+    ({"spec": {"taints": [{"key": key, "effect": "NoSchedule", "value": "x"}]}}, says)
+    for key, says in (
+        ("ToBeDeletedByClusterAutoscaler", "cluster-autoscaler is removing it"),
+        ("karpenter.sh/disrupted", "Karpenter is disrupting it"),
+        ("aws-node-termination-handler/asg-lifecycle-termination", "aws-node-termination-handler is draining it"),
+        ("aws-node-termination-handler/rebalance-recommendation", "aws-node-termination-handler is draining it"),
+        ("aws-node-termination-handler/spot-itn", "EC2 is taking its Spot instance back"),
+    )
+] + [
+    ({"metadata": {"labels": {"karpenter.sh/nodepool": "gpu"}}}, "it belongs to a Karpenter NodePool"),
+    ({"metadata": {"labels": {"eks.amazonaws.com/compute-type": "auto"}}}, "EKS Auto Mode manages it"),
+]
+
+
+@pytest.mark.parametrize(("mark", "says"), FOREIGN, ids=[says for _, says in FOREIGN])
+async def test_a23_node_that_another_controller_acts_on_is_closed_and_a_human_asked(
+    local_stack: Stack, node_group: MakeNodeGroup, worker_for: Works, mark: dict[str, Any], says: str
+) -> None:
+    group = node_group(2)
+    change(local_stack, lambda core: core.patch_node(group.nodes[0], mark, _content_type=MERGE))
+    worker_for(group)
+    handle = await send(await connect(local_stack), report_about(local_stack, group.nodes[0]))
+    report = await until(handle, lambda report: report.phase is Phase.NEEDS_HUMAN)
+    assert f"But another controller acts on it: {says}" in report.summary
+    await handle.signal("abort", {"by": "test", "reason": "let it"})
+    assert (await handle.result()).outcome is Outcome.ABORTED
+    assert group.instance_ids[0] not in local_stack.fleet.terminated
+
+
 async def test_policy_tightened_in_mid_flow_holds_at_once(
     local_stack: Stack, node_group: MakeNodeGroup, worker_for: Works, tmp_path: Any
 ) -> None:

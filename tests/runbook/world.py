@@ -171,6 +171,14 @@ class World:
                 return gang.JobsOnNode(jobs=(gang.JobOnNode(job="default/Job/train", declared=True),), jobs_total=1)
             case gang.JoinGang(member=member):
                 return gang.GangState(job="default/Job/train", stage=gang.GangStage.RELEASED, members=(member.key,))
+            case gang.LookAtGang():
+                return gang.GangLook(alive=True, explanation="it runs")
+            case gang.TellGang():
+                return gang.ToldGang()
+            case gang.RequestGangCheckpoint(request=request):
+                return acts.JobCheckpoint(
+                    job=request.job, status=acts.CheckpointStatus.SAVED, step=1000, uri="s3://b/1000", saved_at=NOW
+                )
             case gang.FollowJobs():
                 return gang.JobsFollowed()
             case gang.WriteReceipts():
@@ -218,6 +226,9 @@ _ARGUMENTS: dict[ActivityName, type] = {
     ActivityName.JOIN_GANG: gang.JoinGang,
     ActivityName.AWAIT_GANG: gang.JoinGang,
     ActivityName.LEAVE_GANG: gang.LeaveGang,
+    ActivityName.LOOK_AT_GANG: gang.LookAtGang,
+    ActivityName.TELL_GANG: gang.TellGang,
+    ActivityName.REQUEST_GANG_CHECKPOINT: gang.RequestGangCheckpoint,
     ActivityName.FOLLOW_JOBS: gang.FollowJobs,
     ActivityName.WRITE_RECEIPTS: gang.WriteReceipts,
     ActivityName.REQUEST_CHECKPOINTS: acts.RequestCheckpoints,

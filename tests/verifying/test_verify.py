@@ -28,15 +28,24 @@ NEURON = "aws.amazon.com/neuron"
 
 
 def verify(
-    acting: Acting, target: Target, replacement: Replacement, *, soak: float = 0.5, deadline: float = 30.0
+    acting: Acting,
+    target: Target,
+    replacement: Replacement,
+    *,
+    soak: float = 0.5,
+    deadline: float = 30.0,
+    **more: Any,
 ) -> Verified:
     argument = VerifyReplacement(
         target=target,
         replacement=replacement,
         soak=timedelta(seconds=soak),
         deadline=timedelta(seconds=deadline),
+        **more,
     )
-    made: Verified = acting.do(VerifyActivity(acting.cluster).verify_replacement, argument)
+    made: Verified = acting.do(
+        VerifyActivity(acting.cluster, acting.auto_scaling, acting.memory).verify_replacement, argument
+    )
     return made
 
 

@@ -1,0 +1,132 @@
+"""The rungs below replacement: a reboot, a reset of the devices, and the proof that the machine is whole after it.
+
+What was tried is written on the Node before it is tried: nothing is tried again on a machine that failed again.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from temporalio import activity
+
+from activities.auto_scaling import AutoScaling
+from activities.claim import annotations, claimed_node, conditional
+from activities.cluster import Cluster, Json, retry_on_conflict
+from activities.errors import failure
+from activities.machines.group import frozen_instance
+from activities.node_facts import boot_id, read_tried
+from activities.node_jobs import job_name, node_job, run_once
+from activities.objects import Objects
+from activities.waiting import deadline, go_on, overdue, pause, report_progress
+from activities.whole import missing_on, stale_lease
+from contract.acts import Mended, MendMachine
+from contract.names import SKIP_ANNOTATION, TRIED_ANNOTATION, ActivityName, ErrorType
+from contract.plan import Rung
+from contract.policy import Mode, Policy
+
+_LOOK_EVERY_S: Final = 1.0
+
+
+class MendActivity:
+    """The acts ``reboot_machine`` and ``reset_devices``."""
+
+    def __init__(self, cluster: Cluster, auto_scaling: AutoScaling, policy: Callable[[], Policy]) -> None:
+        self._cluster = cluster
+        self._auto_scaling = auto_scaling
+        self._objects = Objects(cluster)
+        self._policy = policy
+
+    @activity.defn(name=ActivityName.REBOOT_MACHINE, no_thread_cancel_exception=True)
+    def reboot_machine(self, argument: MendMachine) -> Mended:
+        """Reboot the instance and look at it until it is whole for the soak time, or the deadline is over.
+
+        The proof is another boot id: a second try that finds one reboots no more.
+
+        Raises:
+            ApplicationError: any reason not to, each with its type; then nothing was done.
+        """
+        identity = argument.target.identity
+        instance_id = frozen_instance(identity)
+        node = self._node(argument)
+        if boot_id(node) == identity.boot_id:
+            self._check(argument, node)
+            retry_on_conflict(lambda: self._remember(argument, Rung.REBOOT))
+            self._auto_scaling.ec2.reboot(instance_id)
+        return self._soak(argument, lambda node: boot_id(node) != identity.boot_id, "its new boot", "the reboot")
+
+    @activity.defn(name=ActivityName.RESET_DEVICES, no_thread_cancel_exception=True)
+    def reset_devices(self, argument: MendMachine) -> Mended:
+        """Run the vendor's reset command on the node, then look at it as after a reboot.
+
+        Raises:
+            ApplicationError: any reason not to, each with its type; then nothing was done.
+        """
+        job, identity = argument.job, argument.target.identity
+        assert job is not None
+        name = job_name("reset", argument.target, identity.node_uid)
+        body = node_job(job, name, identity.node, identity.devices, privileged=True)
+        self._check(argument, self._node(argument))
+        retry_on_conflict(lambda: self._remember(argument, Rung.RESET_DEVICE))
+        end = deadline(argument.deadline)
+        while not (state := run_once(self._objects, job, body)).finished:
+            if overdue(end):
+                return Mended(whole=False, boot_id=identity.boot_id, explanation=f"{state.says}, for too long.")
+            report_progress({"waits_for": state.says})
+            pause(_LOOK_EVERY_S)
+        if not state.succeeded:
+            return Mended(whole=False, boot_id=identity.boot_id, explanation=f"{state.says}.")
+        return self._soak(argument, lambda _: True, "", "the reset")
+
+    def _soak(self, argument: MendMachine, begun: Callable[[Json], bool], wanted: str, after: str) -> Mended:
+        identity, end = argument.target.identity, deadline(argument.deadline)
+        whole_since: datetime | None = None
+        while True:
+            go_on()
+            node, now = self._node(argument), datetime.now(UTC)
+            missing = [] if begun(node) else [f"{wanted} is not there"]
+            missing += missing_on(node, identity.devices, argument.condition_types)
+            missing += stale_lease(self._cluster, identity.node, now)
+            whole_since = None if missing else whole_since or now
+            if whole_since and now - whole_since >= argument.soak:
+                return Mended(
+                    whole=True,
+                    boot_id=boot_id(node),
+                    explanation=f"Whole for {argument.soak.total_seconds():g} s after {after}: Ready, with a fresh "
+                    "Lease and all devices.",
+                )
+            if overdue(end):
+                says = f"Not whole after {after}: {'; '.join(missing) or 'no time left'}."
+                return Mended(whole=False, boot_id=boot_id(node), explanation=says)
+            report_progress({"node": identity.node, "state": "; ".join(missing) or "whole, for now"})
+            pause(_LOOK_EVERY_S)
+
+    def _node(self, argument: MendMachine) -> Json:
+        return claimed_node(self._cluster, argument.target)[0]
+
+    def _check(self, argument: MendMachine, node: Json) -> None:
+        """The last look before the machine is disturbed."""
+        identity, policy = argument.target.identity, self._policy()
+        mode = policy.for_node(identity.group, identity.nodegroup).mode_for(drill=argument.drill)
+        if mode is not Mode.ACT:
+            raise failure(
+                ErrorType.POLICY_FORBIDS,
+                f"The policy ({policy.version}) says {mode} for {identity.group} by now: {identity.node} is not "
+                "touched. Change it back and press `resume`, or press `release`.",
+            )
+        if node["spec"].get("providerID", "") != identity.provider_id:
+            raise failure(
+                ErrorType.WRONG_INSTANCE,
+                f"Node {identity.node} is {node['spec'].get('providerID')} now, and was {identity.provider_id}.",
+            )
+        if SKIP_ANNOTATION in annotations(node):
+            raise failure(
+                ErrorType.POLICY_FORBIDS,
+                f"Node {identity.node} carries {SKIP_ANNOTATION} now. Remove it and press `resume`, or `release`.",
+            )
+
+    def _remember(self, argument: MendMachine, rung: Rung) -> None:
+        node = self._node(argument)
+        now = datetime.now(UTC)
+        kept = {name: at for name, at in read_tried(node, now).items() if name != rung}
+        written = ",".join(f"{name}@{at:%Y-%m-%dT%H:%M:%SZ}" for name, at in {**kept, rung: now}.items())
+        self._cluster.patch_node(argument.target.identity.node, conditional(node, {TRIED_ANNOTATION: written}))

@@ -1,0 +1,280 @@
+"""D36: a job that loses nodes is one patient. One permit, one request a window, released together, never too soon."""
+
+import asyncio
+import random
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from contract import acts
+from contract.acts import CheckpointStatus
+from contract.fault import DataTrust
+from contract.gang import GangLook, GangStage, RequestGangCheckpoint, TellGang, ToldGang
+from contract.names import ActivityName, ErrorType
+from contract.permit import AskPermit
+from tests.checkpointing.gang_play import GangPlay
+from tests.runbook.conftest import task_queue, temporal, world  # noqa: F401 - the same server and worker
+from tests.runbook.world import NOW, Stuck, World, fails, scripted_acts
+from worker.main import ACTS_AT_ONCE, make_worker
+
+pytestmark = [pytest.mark.temporal, pytest.mark.asyncio(loop_scope="session")]
+
+
+@pytest.fixture
+def gang(temporal: Client, task_queue: str, world: World) -> GangPlay:  # noqa: F811
+    return GangPlay(temporal, task_queue, world)
+
+
+async def test_nodes_that_fail_together_have_one_permit_one_request_and_one_release(gang: GangPlay) -> None:
+    looking = Stuck()
+    gang.world.on(ActivityName.LOOK_AT_GANG, looking)
+    nodes = [f"node-{number}" for number in range(64)]
+    await asyncio.gather(*(gang.join(node) for node in nodes))
+    while (await gang.state()).joined < 64:
+        await asyncio.gather(*(gang.join(node) for node in nodes))
+    looking.let_go.set()
+    states = await asyncio.gather(*(gang.until_released(node) for node in nodes))
+
+    assert gang.world.names().count(ActivityName.ASK_PERMIT) == 1
+    (asked,) = gang.asked()
+    assert len(asked.members) == 64
+    assert {state.checkpoint.step for state in states if state.checkpoint} == {1000}
+    assert states[0].requests == 1
+
+    await asyncio.gather(*(gang.leave(node) for node in nodes))
+    assert (await gang.handle.result()).joined == 64
+    assert gang.world.names()[-1] == ActivityName.RETURN_PERMITS
+    assert len((await gang.handle.fetch_history()).events) < 500
+
+
+async def test_node_that_fails_while_others_drain_joins_them_and_nothing_is_asked_again(gang: GangPlay) -> None:
+    await gang.join("a")
+    await gang.until_released("a")
+    state = await gang.look("b")
+    assert state is not None
+    assert state.stage is GangStage.RELEASED
+    assert len(gang.asked()) == 1
+    for node in ("a", "b"):
+        await gang.leave(node)
+
+
+async def test_node_that_fails_once_the_others_are_drained_opens_a_window_of_its_own(gang: GangPlay) -> None:
+    """The job runs again by then: released unasked, it would lose all that it has done since."""
+    await gang.join("a")
+    await gang.until_released("a")
+    await gang.leave("a", drained=True)
+    assert await gang.look("b") is None
+    state = await gang.until_released("b")
+    assert (state.windows, state.requests, state.first) == (2, 2, gang.member("b").key)
+    first, second = gang.asked()
+    assert first.nonce != second.nonce
+    assert [member.target.identity.node for member in second.members] == ["b"]
+    assert gang.world.names().count(ActivityName.ASK_PERMIT) == 1, "the gang has its leave already"
+    for node in ("a", "b"):
+        await gang.leave(node)
+
+
+async def test_no_node_is_released_before_the_answer(gang: GangPlay) -> None:
+    stuck = Stuck()
+    gang.world.on(ActivityName.REQUEST_GANG_CHECKPOINT, stuck)
+    await gang.join("a")
+    await stuck.started.wait()
+    assert (await gang.join("a")) is not None, "it has leave"
+    assert await gang.look("a") is None
+    stuck.let_go.set()
+    assert (await gang.until_released("a")).checkpoint is not None
+    await gang.leave("a")
+
+
+async def test_dead_job_needs_no_permit_and_no_checkpoint(gang: GangPlay) -> None:
+    gang.world.on(ActivityName.LOOK_AT_GANG, lambda _: GangLook(alive=False, explanation="its condition is Failed"))
+    await gang.join("a")
+    state = await gang.until_released("a")
+    assert state.checkpoint is not None
+    assert state.checkpoint.status is CheckpointStatus.DEAD
+    assert not {ActivityName.ASK_PERMIT, ActivityName.REQUEST_GANG_CHECKPOINT} & set(gang.world.names())
+    await gang.leave("a")
+
+
+async def test_node_whose_incident_has_leave_already_brings_it_along(gang: GangPlay) -> None:
+    """Two jobs on two failing nodes: the second gang's permit could wait for the first's for ever."""
+    await gang.join("a", covered=True)
+    await gang.until_released("a", covered=True)
+    assert ActivityName.ASK_PERMIT not in gang.world.names()
+    await gang.leave("a")
+
+
+async def test_fault_that_spoils_data_stops_the_asking(gang: GangPlay) -> None:
+    stuck = Stuck()
+    gang.world.on(ActivityName.REQUEST_GANG_CHECKPOINT, stuck)
+    await gang.join("a")
+    await stuck.started.wait()
+    await gang.join("b", data=DataTrust.SUSPECT, evidence_since=NOW)
+    await gang.until_released("b", data=DataTrust.SUSPECT, evidence_since=NOW)
+    _, second = gang.asked()
+    assert stuck.cancelled == 1
+    assert [member.data for member in second.members] == [DataTrust.TRUSTED, DataTrust.SUSPECT]
+    assert (await gang.state()).requests == 1
+    for node in ("a", "b"):
+        await gang.leave(node)
+
+
+async def test_incident_that_finds_out_later_that_data_is_suspect_tells_its_gang(gang: GangPlay) -> None:
+    stuck = Stuck()
+    gang.world.on(ActivityName.REQUEST_GANG_CHECKPOINT, stuck)
+    await gang.join("a")
+    await stuck.started.wait()
+    assert await gang.look("a", data=DataTrust.SUSPECT) is None
+    await gang.until_released("a", data=DataTrust.SUSPECT)
+    assert gang.asked()[-1].members[0].data is DataTrust.SUSPECT
+    await gang.leave("a")
+
+
+async def test_asking_that_fails_releases_the_nodes_and_says_so(gang: GangPlay) -> None:
+    gang.world.on(ActivityName.REQUEST_GANG_CHECKPOINT, fails(ErrorType.ACCESS_DENIED, "Grant pods/exec."))
+    await gang.join("a")
+    state = await gang.until_released("a")
+    assert state.checkpoint is not None
+    assert (state.checkpoint.status, state.checkpoint.explanation) == (CheckpointStatus.FAILED, "Grant pods/exec.")
+    await gang.leave("a")
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(180)
+async def test_no_node_waits_past_the_deadline_for_a_worker_that_never_answers(gang: GangPlay) -> None:
+    gang.world.on(ActivityName.REQUEST_GANG_CHECKPOINT, Stuck())
+    await gang.join("a")
+    async with asyncio.timeout(90):
+        await gang.until_stage(GangStage.ASKING)
+        while (await gang.look("a")) is None:
+            await asyncio.sleep(0.5)
+    state = await gang.state()
+    assert state.checkpoint is not None
+    assert state.checkpoint.status is CheckpointStatus.FAILED
+    await gang.leave("a")
+
+
+async def test_terminated_incident_holds_nobody_s_leave(gang: GangPlay) -> None:
+    def told(argument: TellGang) -> ToldGang:
+        return ToldGang(gone=tuple(member.key for member in argument.members if member.target.identity.node == "dead"))
+
+    gang.world.on(ActivityName.TELL_GANG, told, told)
+    await asyncio.gather(gang.join("dead"), gang.join("a"))
+    state = await gang.until_released("a")
+    assert gang.member("dead").key not in state.members
+    await gang.leave("a")
+    assert (await gang.handle.result()).joined == 2
+
+
+async def test_everybody_leaves_while_it_queues_and_the_permit_goes_back(gang: GangPlay) -> None:
+    stuck = Stuck()
+    gang.world.on(ActivityName.ASK_PERMIT, stuck)
+    await gang.join("a")
+    await stuck.started.wait()
+    await gang.leave("a")
+    result = await gang.handle.result()
+    assert (stuck.cancelled, result.requests) == (1, 0)
+    assert gang.world.names()[-1] == ActivityName.RETURN_PERMITS
+
+
+async def test_word_that_the_permit_is_granted_makes_it_ask_again_at_once(gang: GangPlay) -> None:
+    stuck = Stuck()
+    gang.world.on(ActivityName.ASK_PERMIT, stuck)
+    await gang.join("a")
+    await stuck.started.wait()
+    await gang.handle.signal("permit_granted", {"token": "whatever"})
+    await gang.until_released("a")
+    asked: list[AskPermit] = gang.world.arguments(ActivityName.ASK_PERMIT)
+    assert [ask.nudges for ask in asked] == [0, 1]
+    assert {ask.request.token for ask in asked} == {f"disruption/{gang.id}/{(await gang.handle.describe()).run_id}"}
+    await gang.leave("a")
+
+
+async def test_malformed_signals_change_nothing(gang: GangPlay) -> None:
+    await gang.join("a")
+    await gang.handle.signal("join_gang", {"x": 1})
+    await gang.handle.signal("leave_gang", 7)
+    assert (await gang.until_released("a")).joined == 1
+    await gang.leave("a")
+
+
+# --- any interleaving -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(n, marks=pytest.mark.thorough) for n in range(4, 40))])
+async def test_whatever_happens_each_window_is_asked_once_and_nobody_is_released_before_its_end(
+    temporal: Client,  # noqa: F811
+    seed: int,
+) -> None:
+    """Faults, answers, time-outs, worker kills and stops in any order, over the real workflow on a real server."""
+    chance = random.Random(seed)
+    world = World()  # noqa: F811
+    ends: list[tuple[str, bool, int]] = []
+    """How asking came to an end: nonce, whether all data was trusted, and the number of the answer."""
+
+    async def answer(argument: RequestGangCheckpoint) -> Any:
+        await asyncio.sleep(chance.uniform(0, 0.6))
+        trusted = all(member.data is DataTrust.TRUSTED for member in argument.members)
+        ends.append((argument.nonce, trusted, len(ends)))
+        status = chance.choice([CheckpointStatus.SAVED, CheckpointStatus.SAVED, CheckpointStatus.FAILED])
+        return acts.JobCheckpoint(job=argument.request.job, status=status, step=len(ends) - 1, uri="s3://b")
+
+    async def dawdle(argument: Any) -> Any:
+        await asyncio.sleep(chance.uniform(0, 0.3))
+        return World.usual(argument)
+
+    world.scripts = {ActivityName.REQUEST_GANG_CHECKPOINT: answer, ActivityName.ASK_PERMIT: dawdle}
+    queue = f"gang-{seed}"
+    gang = GangPlay(temporal, queue, world, gather=timedelta(seconds=chance.choice([0, 0.2])))
+
+    async def incident(node: str) -> None:
+        """One node's: it fails, waits for its release, is drained, replaced; or a human stops it on the way."""
+        await asyncio.sleep(chance.uniform(0, 1.5))
+        changes: dict[str, Any] = {}
+        if chance.random() < 0.15:
+            changes = {"data": DataTrust.SUSPECT, "evidence_since": NOW}
+        stops_after = chance.uniform(0, 1.5) if chance.random() < 0.2 else 60.0
+        try:
+            async with asyncio.timeout(stops_after):
+                state = await gang.until_released(node, **changes)
+        except TimeoutError:
+            await gang.leave(node)
+            return
+        assert state.checkpoint is not None, "released before asking came to an end"
+        assert state.checkpoint.step in [number for _, _, number in ends]
+        await asyncio.sleep(chance.uniform(0, 0.5))
+        await gang.leave(node, drained=True)
+        await asyncio.sleep(chance.uniform(0, 0.5))
+        await gang.leave(node)
+
+    over = asyncio.Event()
+
+    async def workers() -> None:
+        """A worker that dies and comes back; what it had in its cache is replayed."""
+        with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE) as executor:
+            while not over.is_set():
+                async with make_worker(temporal, scripted_acts(), executor, queue, beat=timedelta(seconds=0.1)):
+                    lives = chance.uniform(0.3, 3.0)
+                    try:
+                        await asyncio.wait_for(over.wait(), lives)
+                    except TimeoutError:
+                        continue
+
+    running = asyncio.create_task(workers())
+    try:
+        await asyncio.gather(*(incident(f"node-{number}") for number in range(chance.randint(1, 6))))
+    finally:
+        try:
+            async with asyncio.timeout(30):
+                result = await gang.handle.result()
+        finally:
+            over.set()
+            await running
+    trusted = [nonce for nonce, trusting, _ in ends if trusting]
+    assert len(trusted) == len(set(trusted)), "a window was asked twice"
+    assert result.requests <= result.windows
+    assert len((await gang.handle.fetch_history()).events) < 400

@@ -1,0 +1,254 @@
+"""Gangs are found from the labels and owners that each project sets (D36), and their attempts from their objects."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from kubernetes import client
+from kubernetes.client import ApiException
+
+from activities.attempts import attempts
+from activities.gangs import KINDS, gang_of
+from activities.jobs import JobActivities
+from contract.gang import FindJobs, JobOnNode
+from deploy.local.scene import NodeGroup, add_pod, create_training_job, create_web, running_pods, wait_for
+from deploy.local.stack import Stack
+from tests.acting import Acting
+from tests.conftest import MakeNodeGroup
+
+CRDS = Path(__file__).with_name("crds")
+BY_KIND = {kind.kind: kind for kind in KINDS}
+NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
+DISRUPTION_IGNORED = {
+    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+}
+IGNORING = {"podFailurePolicy": DISRUPTION_IGNORED}
+
+# Kind; spec and status of its object; labels of its pods; attempts that are left.
+SHAPES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, str], int | None]] = {
+    "JobSet": (
+        "JobSet",
+        {"failurePolicy": {"maxRestarts": 3}, "replicatedJobs": [{"name": "w", "template": {"spec": {}}}]},
+        {"restarts": 1},
+        {"jobset.sigs.k8s.io/jobset-name": "NAME", "batch.kubernetes.io/job-name": "NAME-w-0"},
+        2,
+    ),
+    "PyTorchJob": (
+        "PyTorchJob",
+        {"runPolicy": {"backoffLimit": 3}, "pytorchReplicaSpecs": {"Worker": {"restartPolicy": "OnFailure"}}},
+        {},
+        {"training.kubeflow.org/job-name": "NAME", "training.kubeflow.org/operator-name": "pytorchjob-controller"},
+        3,
+    ),
+    "MPIJob": (
+        "MPIJob",
+        {"runPolicy": {"backoffLimit": 4}},
+        {"replicaStatuses": {"Launcher": {"failed": 1}}},
+        {"training.kubeflow.org/job-name": "NAME", "training.kubeflow.org/operator-name": "mpi-operator"},
+        3,
+    ),
+    "RayCluster": ("RayCluster", {}, {}, {"ray.io/cluster": "NAME", "ray.io/node-type": "worker"}, None),
+    "RayJob": (
+        "RayJob",
+        {"backoffLimit": 2},
+        {"failed": 1},
+        {
+            "ray.io/cluster": "NAME-x7k2p",
+            "ray.io/originated-from-cr-name": "NAME",
+            "ray.io/originated-from-crd": "RayJob",
+        },
+        1,
+    ),
+    "LeaderWorkerSet": (
+        "LeaderWorkerSet",
+        {"replicas": 1},
+        {},
+        {"leaderworkerset.sigs.k8s.io/name": "NAME", "leaderworkerset.sigs.k8s.io/group-index": "0"},
+        None,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def kinds(local_stack: Stack) -> Iterator[Any]:
+    """A client for objects of the kinds, whose definitions are served."""
+    with local_stack.kubernetes.connected() as api:
+        extensions: Any = client.ApiextensionsV1Api(api)
+        for path in sorted(CRDS.glob("*.yaml")):
+            extensions.create_custom_resource_definition(yaml.safe_load(path.read_text()))
+        objects: Any = client.CustomObjectsApi(api)
+
+        def served() -> bool:
+            try:
+                for shape in SHAPES.values():
+                    group, version = BY_KIND[shape[0]].api.split("/")
+                    objects.list_cluster_custom_object(group, version, BY_KIND[shape[0]].plural)
+            except ApiException:
+                return False
+            return True
+
+        wait_for(served, "the kinds to be served")
+        yield objects
+
+
+@pytest.fixture
+def group(node_group: MakeNodeGroup) -> NodeGroup:
+    return node_group(2)
+
+
+def create(objects: Any, kind: str, namespace: str, name: str, spec: Any, status: Any) -> str:
+    """An object with its status. Returns its uid."""
+    group, version = BY_KIND[kind].api.split("/")
+    body = {"apiVersion": BY_KIND[kind].api, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    made = objects.create_namespaced_custom_object(group, version, namespace, BY_KIND[kind].plural, body)
+    if status:
+        objects.patch_namespaced_custom_object_status(
+            group, version, namespace, BY_KIND[kind].plural, name, {"status": status}
+        )
+    return str(made["metadata"]["uid"])
+
+
+def add_rank(acting: Acting, name: str, node: str, namespace: str, labels: dict[str, str]) -> None:
+    """A pod as the kind's controller labels it: an owner that is not there would have it collected."""
+    add_pod(acting.stack, name, node=node, namespace=namespace, labels=labels, limits={"aws.amazon.com/neuron": "1"})
+    wait_for(lambda: len(running_pods(acting.stack, name, namespace)) == 1, name)
+
+
+def find(acting: Acting, node: str) -> tuple[JobOnNode, ...]:
+    argument = FindJobs(target=acting.target(node))
+    jobs: tuple[JobOnNode, ...] = acting.do(JobActivities(acting.cluster).find_jobs, argument).jobs
+    return jobs
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gang_of_each_kind_is_found_whole_with_what_it_has_left(
+    acting: Acting, kinds: Any, group: NodeGroup, namespace: str, shape: str
+) -> None:
+    kind, spec, status, labelled, left = SHAPES[shape]
+    name = f"run-{kind.lower()}"
+    uid = create(kinds, kind, namespace, name, spec, status)
+    labels = {key: value.replace("NAME", name) for key, value in labelled.items()}
+    for number, node in enumerate(group.nodes):
+        add_rank(acting, f"{name}-{number}", node, namespace, labels)
+    add_rank(acting, "somebody-else", group.nodes[1], namespace, {})
+    (job,) = find(acting, group.nodes[0])
+    shown = f"{name}#0" if kind == "LeaderWorkerSet" else name
+    assert (job.job, job.uid) == (f"{namespace}/{kind}/{shown}", uid)
+    assert (job.pods, job.nodes, job.ranks) == (1, 2, 2)
+    assert job.attempts_left == left
+    assert not job.ends
+
+
+def test_train_job_counts_the_restarts_of_the_job_set_that_runs_it(
+    acting: Acting, kinds: Any, group: NodeGroup, namespace: str
+) -> None:
+    uid = create(kinds, "TrainJob", namespace, "tune", {}, {})
+    create(kinds, "JobSet", namespace, "tune", {"failurePolicy": {"maxRestarts": 1}}, {"restarts": 1})
+    labels = {"jobset.sigs.k8s.io/jobset-name": "tune", "trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+    add_rank(acting, "tune-0", group.nodes[0], namespace, labels)
+    (job,) = find(acting, group.nodes[0])
+    assert (job.job, job.uid, job.attempts_left, job.ends) == (f"{namespace}/TrainJob/tune", uid, 0, True)
+    assert job.why == "maxRestarts 1, 1 used"
+
+
+def test_indexed_job_is_a_gang_and_the_real_controller_s_labels_find_it(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    create_training_job(acting.stack, "train", ranks=2, namespace=namespace, group=group.name)
+    wait_for(lambda: len(running_pods(acting.stack, "train", namespace)) == 2, "its ranks")
+    (job,) = find(acting, group.nodes[0])
+    assert (job.job, job.nodes, job.ranks, job.declared) == (f"{namespace}/Job/train", 2, 2, True)
+    assert (job.attempts_left, job.ends) == (6, False)
+    assert "ignores disruptions" in job.why
+
+
+def test_generic_label_makes_a_gang_of_what_no_table_knows(acting: Acting, group: NodeGroup, namespace: str) -> None:
+    for number, node in enumerate(group.nodes):
+        add_rank(acting, f"own-{number}", node, namespace, {"nodemend.io/gang": "own"})
+    (job,) = find(acting, group.nodes[0])
+    assert (job.job, job.nodes, job.attempts_left) == (f"{namespace}/Gang/own", 2, None)
+
+
+def test_service_is_no_gang(acting: Acting, group: NodeGroup, namespace: str) -> None:
+    create_web(acting.stack, "web", replicas=2, namespace=namespace, group=group.name)
+    wait_for(lambda: len(running_pods(acting.stack, "web", namespace)) == 2, "web")
+    assert all(job.nodes == 1 or not job.uid for node in group.nodes for job in find(acting, node))
+
+
+# --- pure -----------------------------------------------------------------------------------------------------------
+
+
+def owned_pod(kind: str, labels: dict[str, str] | None = None, **annotations: str) -> dict[str, Any]:
+    owner = {"apiVersion": "x/v1", "kind": kind, "name": "own", "uid": "u", "controller": True}
+    metadata = {"namespace": "n", "name": "p", "ownerReferences": [owner], "labels": labels or {}}
+    return {"metadata": {**metadata, "annotations": annotations}, "spec": {"containers": [{"name": "c"}]}}
+
+
+def test_pods_that_the_training_operator_owns_are_told_by_their_owner() -> None:
+    found = gang_of(owned_pod("PyTorchJob", {"training.kubeflow.org/job-name": "own"}))
+    assert (found.job, found.gang) == ("n/PyTorchJob/own", True)
+
+
+def test_pod_of_a_job_that_is_not_indexed_works_alone() -> None:
+    found = gang_of(owned_pod("Job"))
+    assert (found.job, found.gang) == ("n/Job/own", False)
+
+
+def test_stateful_set_is_a_gang_only_where_it_trains() -> None:
+    assert not gang_of(owned_pod("StatefulSet")).gang
+    assert gang_of(owned_pod("StatefulSet", **{"nodemend.io/checkpoint": "observe"})).gang
+
+
+def test_group_of_a_leader_worker_set_is_a_gang_of_its_own() -> None:
+    labels = {"leaderworkerset.sigs.k8s.io/name": "own", "leaderworkerset.sigs.k8s.io/group-index": "3"}
+    assert gang_of(owned_pod("StatefulSet", labels)).job == "n/LeaderWorkerSet/own#3"
+
+
+@given(labels=st.dictionaries(st.sampled_from([k.label for k in KINDS if k.label]), st.sampled_from(["a", "b"])))
+def test_whatever_the_labels_a_pod_has_exactly_one_job_that_its_selector_finds(labels: dict[str, str]) -> None:
+    pod = owned_pod("ReplicaSet", labels)
+    found = gang_of(pod)
+    assert gang_of(pod) == found
+    if found.selector:
+        key, _, value = found.selector.partition("=")
+        assert labels[key] == value
+
+
+def job(spec: dict[str, Any], **status: Any) -> dict[str, Any]:
+    return {"metadata": {}, "spec": spec, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("kind", "thing", "left", "ends"),
+    [
+        ("Job", job({"backoffLimit": 6}, failed=2), 4, False),
+        ("Job", job({"backoffLimit": 0}), 0, True),
+        ("Job", job({"backoffLimit": 0, **IGNORING}), 0, False),
+        ("Job", job({"podFailurePolicy": {"rules": [{"action": "FailJob", "onPodConditions": [
+            {"type": "DisruptionTarget"}]}]}}), 0, True),
+        ("Job", job({"backoffLimitPerIndex": 1}), 0, True),
+        ("Job", job({"activeDeadlineSeconds": 3600}, startTime="2026-12-01T11:10:00Z"), 0, True),
+        ("Job", job({"activeDeadlineSeconds": 36000}, startTime="2026-12-01T11:10:00Z"), 6, False),
+        ("JobSet", job({}), 0, True),
+        ("JobSet", job({"failurePolicy": {"rules": [{"action": "RestartJobSetAndIgnoreMaxRestarts"}]}}), None, False),
+        ("JobSet", job({"replicatedJobs": [{"template": {"spec": IGNORING}}]}), 0, False),
+        ("PyTorchJob", job({"pytorchReplicaSpecs": {"Worker": {"restartPolicy": "Never"}}}), 0, True),
+        ("PyTorchJob", job({}), None, False),
+        ("RayJob", job({}), 0, True),
+        ("StatefulSet", job({}), None, False),
+    ],
+)  # fmt: skip
+def test_whether_a_disruption_ends_a_job(kind: str, thing: dict[str, Any], left: int | None, ends: bool) -> None:
+    evicted = [owned_pod("Job", **{"batch.kubernetes.io/job-index-failure-count": "1"})]
+    found = attempts(BY_KIND[kind], thing, evicted, NOW, timedelta(minutes=30))
+    assert (found.left, found.ends) == (left, ends)
+    assert found.why
+
+
+def test_job_that_cannot_be_read_is_not_said_to_end() -> None:
+    assert not attempts(BY_KIND["Job"], None, [], NOW, timedelta(minutes=30)).ends
