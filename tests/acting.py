@@ -27,7 +27,7 @@ from activities.quarantine import QuarantineActivity
 from contract import acts
 from contract.identity import Fence, NodeIdentity, Target
 from contract.names import INSTANCE_TYPE_LABEL, NODEGROUP_LABEL, ZONE_LABEL
-from deploy.components import Component
+from deploy.components import NAMESPACE, Component
 from deploy.local.stack import CLUSTER, Stack
 from worker.clients import cluster_by
 
@@ -54,8 +54,8 @@ class Acting:
 
     @property
     def memory(self) -> Memory:
-        """What is remembered here, in the default namespace."""
-        return Memory(self.cluster, "default")
+        """What is remembered here, in Nodemend's own namespace."""
+        return Memory(self.cluster, NAMESPACE)
 
     def environment(self, *, details: list[Any] | None = None) -> ActivityEnvironment:
         """An environment whose act was scheduled now."""

@@ -38,6 +38,18 @@ def install(kubernetes: Kubernetes, rbac: Path) -> None:
         apps.create_namespaced_daemon_set(NAMESPACE, _daemon_set())
 
 
+def grant_in(kubernetes: Kubernetes, component: Component, namespace: str) -> None:
+    """Let a component do in another namespace what it may do in its own, for one that is to be at home there."""
+    with kubernetes.connected() as api:
+        rbac: Any = client.RbacAuthorizationV1Api(api)
+        for role in rbac.list_namespaced_role(NAMESPACE, field_selector=f"metadata.name={component}").items:
+            metadata = {"metadata": {"name": str(component)}}
+            reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": str(component)}
+            subject = {"kind": "ServiceAccount", "name": str(component), "namespace": NAMESPACE}
+            rbac.create_namespaced_role(namespace, {**metadata, "rules": role.rules})
+            rbac.create_namespaced_role_binding(namespace, {**metadata, "roleRef": reference, "subjects": [subject]})
+
+
 def kubeconfig_of(kubernetes: Kubernetes, component: Component, node: str | None = None) -> Path:
     """Write a kubeconfig of a component, on a node: with a token that is bound to a Pod there."""
     path = kubernetes.kubeconfig.with_name(f"kubeconfig-{component}{f'-{node}' if node else ''}")

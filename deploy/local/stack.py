@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from deploy.components import RBAC, Component
+from deploy.components import NAMESPACE, RBAC, Component
 from deploy.local import rights
 from deploy.local.aws import Aws, running_aws
 from deploy.local.build import Progress, ignore_progress, locate
@@ -56,7 +56,12 @@ class Stack:
     def environment_of(self, component: Component, node: str | None = None) -> dict[str, str]:
         """What a component needs, with no more rights than it has in earnest; for a detector, on its node."""
         kubeconfig = rights.kubeconfig_of(self.kubernetes, component, node)
-        return {**self.environment(), "KUBECONFIG": str(kubeconfig)}
+        return {
+            **self.environment(),
+            "KUBECONFIG": str(kubeconfig),
+            "POD_NAMESPACE": NAMESPACE,
+            "NODEMEND_NAMESPACE": NAMESPACE,
+        }
 
 
 @contextmanager

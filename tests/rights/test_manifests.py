@@ -38,6 +38,7 @@ def test_annotations_labels_and_taints_are_those_of_the_contract() -> None:
     assert listed("nodemend-worker-node", "ownTaints") == [names.QUARANTINE_TAINT, names.STARTUP_TAINT]
     markers = [names.SCALE_DOWN_DISABLED_ANNOTATION, names.DO_NOT_DISRUPT_ANNOTATION]
     assert listed("nodemend-worker-node", "foreignMarkers") == markers
+    assert listed("nodemend-worker-node", "foreignLabels") == [names.NO_LOAD_BALANCER_LABEL]
 
 
 @pytest.mark.parametrize("component", Component)

@@ -16,6 +16,7 @@ from contract.names import (
     FINDING_DIGESTS_ANNOTATION,
     HANDLED_ANNOTATION,
     INCIDENT_LABEL,
+    NO_LOAD_BALANCER_LABEL,
     OWNER_ANNOTATION,
     QUARANTINE_TAINT,
     SCALE_DOWN_DISABLED_ANNOTATION,
@@ -28,7 +29,6 @@ from tests.rights.speaking import MERGE, Json, Speaker, refusal
 
 POLICY = "nodemend-worker-node"
 OTHERS: Json = MACHINE["spec"]["taints"][0]
-LOAD_BALANCER_LABEL = "node.kubernetes.io/exclude-from-external-load-balancers"
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def taints(node: str, admin: Any) -> list[Json]:
 def test_it_may_close_a_node_and_give_it_back(worker: Speaker, pair: Pair, admin: Any) -> None:
     ours = (QUARANTINE_TAINT, STARTUP_TAINT)
     keys = (OWNER_ANNOTATION, HANDLED_ANNOTATION, SCALE_DOWN_DISABLED_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION)
-    labels = (INCIDENT_LABEL, LOAD_BALANCER_LABEL)
+    labels = (INCIDENT_LABEL, NO_LOAD_BALANCER_LABEL)
     closing = [*taints(pair.there, admin), *({"key": key, "effect": "NoSchedule"} for key in ours)]
     worker.patch(
         pair.there,
@@ -95,7 +95,7 @@ def test_it_may_not_write_the_proofs_that_it_acts_on(worker: Speaker, pair: Pair
 )
 def test_it_may_not_write_labels_of_others(worker: Speaker, pair: Pair, key: str, value: str | None) -> None:
     said = refusal(POLICY, lambda: worker.patch(pair.here, {"metadata": {"labels": {key: value}}}))
-    assert f"may write labels of nodemend.io/ and {LOAD_BALANCER_LABEL}, and not {key}." in said
+    assert f"may write labels of nodemend.io/ and {NO_LOAD_BALANCER_LABEL}, and not {key}." in said
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from temporalio.client import Client
 
 from contract.fault import FaultReport
 from contract.names import WATCH_CLUSTER, incident_id
+from deploy.components import Component
 from deploy.local.stack import CLUSTER, Stack
 from tests.detecting.running import PATIENCE_S, ROOT, reports_in, wait_until
 from tests.harness import connect, http
@@ -99,7 +100,7 @@ class Cluster:
         rules.mkdir(exist_ok=True)
         (rules / "mine.yaml").write_text(AT_ONCE)
         self.environment = {
-            **self.stack.environment(),
+            **self.stack.environment_of(Component.WATCH_CLUSTER),
             **NEVER,
             "POD_NAMESPACE": self.namespace,
             "NODEMEND_CLUSTER_RULES_DIR": str(rules),

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from contract.fault import FaultReport
 from contract.names import FINDING_DIGESTS_ANNOTATION, FINDINGS_ANNOTATION
 from contract.proof import digest, is_proven, with_digest
+from deploy.components import Component
 from deploy.local.stack import CLUSTER
 from detector.carried import with_report
 from tests.conftest import MakeNodeGroup
@@ -25,8 +26,9 @@ async def test_kernel_line_becomes_an_incident_without_temporal_on_the_node(
     cluster: Cluster, node_group: MakeNodeGroup
 ) -> None:
     (node,) = node_group(1).nodes
-    environment = {**cluster.stack.environment(), "NODE_NAME": node, "NODEMEND_DELIVERY": "node"}
-    environment |= {"TEMPORAL_ADDRESS": "127.0.0.1:1", "NODEMEND_INSTANCE_ID": cluster.instance(node)}
+    environment = {**cluster.stack.environment_of(Component.DETECTOR, node), "NODE_NAME": node}
+    environment |= {"NODEMEND_DELIVERY": "node", "NODEMEND_INSTANCE_ID": cluster.instance(node)}
+    environment |= {"TEMPORAL_ADDRESS": "127.0.0.1:1"}
     detector = Detector(cluster.folder, environment)
     with cluster.watching() as replica, detector.running():
         detector.write(HBM.format(device=3))
