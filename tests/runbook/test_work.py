@@ -1,8 +1,10 @@
 """The work on the node, as the runbook treats it: gangs, last attempts, unsaved work, receipts, following."""
 
+import asyncio
 from typing import Any
 
 import pytest
+from temporalio.exceptions import ApplicationError
 
 from contract import acts, gang
 from contract.acts import CheckpointStatus, JobCheckpoint
@@ -208,3 +210,26 @@ async def test_job_alone_on_the_node_is_asked_by_the_incident_itself(play: Play,
     assert report.facts[f"checkpoint {JOB}"].startswith("saved step 7")
     assert "join_gang" not in world.names()
     assert "follow_jobs" in world.names()
+
+
+async def test_act_that_fails_while_it_is_told_to_stop_is_stopped_and_needs_no_human(
+    play: Play, spanning: World
+) -> None:
+    """Temporal tries no act again that it was asked to cancel: the failure, or a dead worker's time-out, is the end."""
+    started = asyncio.Event()
+
+    async def reluctant(_argument: Any) -> Any:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise ApplicationError("It waits.", type=ErrorType.PERMIT_QUEUED) from None
+
+    spanning.on(ActivityName.AWAIT_GANG, reluctant, released())
+    incident = await play.start()
+    await started.wait()
+    await incident.handle.signal("permit_granted", {"token": "look again"})
+    report = await incident.result()
+    assert report.outcome is Outcome.REPLACED
+    assert not report.notes
+    assert spanning.names().count("await_gang") == 2
