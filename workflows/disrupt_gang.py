@@ -40,7 +40,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from contract.permit import AskPermit, PermitAnswer, PermitRequest, ReturnPermits
     from workflows.gang_state import Gang
-    from workflows.step_runner import describe
+    from workflows.step_runner import describe, failed_while_stopping
     from workflows.timing import HEARTBEAT, PERMIT, QUICK, RETRY, Timing
 
 _FIRST_MEMBER: Final = timedelta(minutes=10)
@@ -284,7 +284,7 @@ class DisruptGang:
             handle.cancel()
             await workflow.wait_condition(handle.done)
             failure = handle.exception()
-            if failure and is_cancelled_exception(failure):
+            if failure and (is_cancelled_exception(failure) or failed_while_stopping(failure)):
                 return None
         return handle.result()
 

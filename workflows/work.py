@@ -236,7 +236,7 @@ class Work:
             "until the jobs have passed their checkpoints",
             until(deadline),
         )
-        if answer is None:
+        if answer is None or not answer.jobs:
             return ""
         await self._receipts(answer.jobs)
         for job in answer.jobs:

@@ -13,13 +13,22 @@ from pathlib import Path
 
 from deploy.local.fleet import FleetKnobs
 from deploy.local.stack import Stack, running_stack
-from tests.benchmarks import admission, demo, detector, drain, history, latency, storm, watch_cluster
+from tests.benchmarks import admission, checkpoint, demo, detector, drain, history, latency, storm, watch_cluster
 from tests.benchmarks.figures import Figure, write
 
 Measure = Callable[[Stack, Path], Iterator[Figure]]
 
 BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
     "admission": (admission.measure, ("admission_10000_nodes_1000_requests_ms",)),  # type: ignore[dict-item]
+    "checkpoint": (
+        checkpoint.measure,
+        (
+            "checkpoint_lost_steps_without",
+            "checkpoint_lost_steps_with",
+            "checkpoint_time_added_s",
+            "checkpoint_requests_per_gang",
+        ),
+    ),
     "demo": (demo.measure, ("warm_demo_s",)),  # type: ignore[dict-item]
     "detector": (detector.measure, ("detector_rss_idle_mib",)),
     "drain": (
