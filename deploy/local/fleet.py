@@ -58,6 +58,8 @@ class FleetKnobs:
     """Devices that a rebooted machine shows; None for all of them."""
     register_nodes: bool = True
     """Whether launched machines ever join the cluster."""
+    taint_at_registration: bool = True
+    """Whether the launch template has new machines register with the startup taint."""
     devices_on_launch: int | None = None
     """Devices that a launched machine shows; None for all of them."""
 
@@ -321,7 +323,7 @@ class Fleet:
             shape=shape,
             group=group,
             launched_at=time.monotonic(),
-            fresh=fresh,
+            fresh=fresh and self.knobs.taint_at_registration,
         )
         self._machines[instance_id] = machine
         return machine
