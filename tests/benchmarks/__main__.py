@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deploy.local.fleet import FleetKnobs
 from deploy.local.stack import Stack, running_stack
-from tests.benchmarks import demo, detector, drain, history, latency
+from tests.benchmarks import demo, detector, drain, history, latency, replacement
 from tests.benchmarks.figures import Figure, write
 
 Measure = Callable[[Stack, Path], Iterator[Figure]]
@@ -40,6 +40,17 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
             "workflow_to_cordon_p99_s",
             "watch_rss_mib",
             "worker_rss_mib",
+        ),
+    ),
+    "replacement": (
+        replacement.measure,
+        (
+            "replacement_overhead_s",
+            "aws_calls_per_incident",
+            "aws_calls_per_100_at_once",
+            "incidents_failed_of_100_at_once",
+            "double_replacements",
+            "incidents_failed_under_faults",
         ),
     ),
 }
