@@ -206,6 +206,35 @@ def checkpoint_agent(context: typer.Context) -> None:
     _end(run(context.args))
 
 
+@app.command(epilog=EXIT_CODES)
+def history(
+    key: Annotated[str, typer.Argument(help="A node, an instance, a host or a serial number; all without.")] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Of the workers.", envvar="NODEMEND_NAMESPACE")
+    ] = "default",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show machines that failed, as the cluster remembers them across incidents. Needs the cluster (KUBECONFIG)."""
+    from temporalio.exceptions import ApplicationError
+
+    from cli.history import history_view, remembered
+    from contract.names import ErrorType
+    from worker.errors import StartError
+
+    try:
+        machines = remembered(key, namespace)
+    except StartError as error:
+        raise CommandError(str(error), "", error.code) from error
+    except ApplicationError as error:
+        denied = error.type == ErrorType.ACCESS_DENIED
+        code = ExitCode.NO_PERMISSION if denied else ExitCode.UNAVAILABLE
+        raise CommandError(error.message, "Check KUBECONFIG and your rights on ConfigMaps.", code) from error
+    if output is Output.JSON:
+        _print_json([_plain(machine) for machine in machines])
+    else:
+        _console().print(history_view(machines, key, namespace))
+
+
 @app.command(add_help_option=False, context_settings=_PASS_ON)
 def local(context: typer.Context) -> None:
     """The embedded stack: Temporal, Kubernetes and AWS on this machine."""

@@ -13,7 +13,18 @@ from pathlib import Path
 
 from deploy.local.fleet import FleetKnobs
 from deploy.local.stack import Stack, running_stack
-from tests.benchmarks import admission, checkpoint, demo, detector, drain, history, latency, storm, watch_cluster
+from tests.benchmarks import (
+    admission,
+    checkpoint,
+    demo,
+    detector,
+    drain,
+    history,
+    latency,
+    replacement,
+    storm,
+    watch_cluster,
+)
 from tests.benchmarks.figures import Figure, write
 
 Measure = Callable[[Stack, Path], Iterator[Figure]]
@@ -73,6 +84,17 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
             "storm_permits_over_limit",
             "storm_growth_100_to_1000",
             "storm_budget_history_events",
+        ),
+    ),
+    "replacement": (
+        replacement.measure,
+        (
+            "replacement_overhead_s",
+            "aws_calls_per_incident",
+            "aws_calls_per_100_at_once",
+            "incidents_failed_of_100_at_once",
+            "double_replacements",
+            "incidents_failed_under_faults",
         ),
     ),
 }

@@ -8,6 +8,7 @@ import pytest
 from cli.errors import INTERRUPTED
 from contract.names import ExitCode, Outcome, OverrideName
 from contract.policy import CheckpointPolicy, Deadlines, GroupPolicy
+from contract.replacement import Answer, GroupFinding, ReplacementPolicy, StartupTaint
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
@@ -32,6 +33,11 @@ def text(path: str) -> str:
 )
 def test_policy_reference_has_every_field(field: str) -> None:
     assert f"| `{field}` |" in text("docs/policy.md")
+
+
+@pytest.mark.parametrize("name", [*ReplacementPolicy.model_fields, *GroupFinding, *Answer, *StartupTaint])
+def test_policy_reference_has_everything_about_replacement(name: str) -> None:
+    assert f"`{name}`" in text("docs/policy.md")
 
 
 @pytest.mark.parametrize("outcome", Outcome)

@@ -16,6 +16,7 @@ from contract.acts import (
     AwaitReplacement,
     CloseIncident,
     GroupSurvey,
+    Identified,
     IdentifyNode,
     MarkUnhealthy,
     SurveyGroup,
@@ -257,6 +258,23 @@ def test_cluster_api_machine_that_nobody_would_replace_is_told(
     if change == "elsewhere":
         cluster_api.delete(path_of(machine))
     assert any(says in obstacle for obstacle in look(acting, target).obstacles)
+
+
+def test_v11_finding_on_a_replacement_that_is_being_proven_starts_no_incident_of_its_own(
+    acting: Acting, joined: list[str]
+) -> None:
+    machine = provider_id()
+    joined.append(join(acting, machine, annotations={REPLACES_ANNOTATION: "remediate-parent"}))
+    act = IdentifyNodeActivity(
+        acting.cluster, acting.auto_scaling, lambda: ACTS, lambda _: pytest.fail("asked"), lambda *_: "", CLUSTER
+    )
+    request = RemediationRequest(cluster=CLUSTER, node=joined[0], instance_id=machine.rpartition("/")[2])
+    facts = acting.do(
+        act.identify_node,
+        IdentifyNode(request=request, reports=(finding(),), incident_id=acting.incident, run_id=acting.run),
+    )
+    assert facts.identified is Identified.HANDED_OVER
+    assert "remediate-parent" in facts.explanation
 
 
 # --- people, and nobody ---------------------------------------------------------------------------------------------
