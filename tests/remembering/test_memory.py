@@ -56,7 +56,7 @@ def test_the_oldest_is_forgotten_when_it_is_full(memory: Memory, monkeypatch: py
 
 def test_what_somebody_broke_by_hand_stops_no_repair(acting: Acting, namespace: str, memory: Memory) -> None:
     broken = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": FAILED_MACHINES}}
-    Objects(acting.cluster).create(
+    Objects(acting.admin).create(
         f"/api/v1/namespaces/{namespace}/configmaps", {**broken, "data": {"machines.json": "{"}}
     )
     assert memory.all() == ()

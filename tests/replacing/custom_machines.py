@@ -22,7 +22,7 @@ ZONE = "us-west-2a"
 
 def install(acting: Acting, name: str) -> Objects:
     """Have the API server serve the kinds of a file in ``crds``."""
-    objects = Objects(acting.cluster)
+    objects = Objects(acting.admin)
     for crd in yaml.safe_load_all((Path(__file__).parent / "crds" / f"{name}.yaml").read_text()):
         objects.create(_CRDS, crd)
         spec = crd["spec"]

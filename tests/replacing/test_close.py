@@ -24,7 +24,7 @@ def close(acting: Acting, target: Target, seconds: float = 30.0) -> Closed:
 
 def test_v12_old_machine_is_gone_when_its_volumes_are_detached(acting: Acting, node_group: MakeNodeGroup) -> None:
     group = node_group(2)
-    objects, name = Objects(acting.cluster), f"csi-{group.name}"
+    objects, name = Objects(acting.admin), f"csi-{group.name}"
     objects.create(
         ATTACHMENTS,
         {

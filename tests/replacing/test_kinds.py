@@ -55,7 +55,7 @@ def joined(acting: Acting) -> Iterator[list[str]]:
     yield made
     for name in made:
         if node := acting.cluster.node(name):
-            acting.cluster.delete_node(name, node["metadata"]["uid"])
+            acting.admin.delete_node(name, node["metadata"]["uid"])
 
 
 def identified(acting: Acting, node: str, policy: Policy = ACTS) -> Target:
@@ -122,7 +122,7 @@ def end_claim(acting: Acting, objects: Objects, name: str, node: str) -> None:
     """Be Karpenter: the instance is terminated, so Node and finalizer go."""
     objects.patch(f"{CLAIMS}/{name}", {"metadata": {"finalizers": None}})
     if found := acting.cluster.node(node):
-        acting.cluster.delete_node(node, found["metadata"]["uid"])
+        acting.admin.delete_node(node, found["metadata"]["uid"])
 
 
 def test_karpenter_node_claim_is_deleted_and_the_next_one_is_followed(
@@ -231,7 +231,7 @@ def test_cluster_api_machine_is_marked_for_remediation_and_the_next_one_is_follo
     assert acting.do(replace(acting).mark_instance_unhealthy, mark).already == "marked for remediation"
 
     cluster_api.delete(path_of(machine))
-    acting.cluster.delete_node(node, target.identity.node_uid)
+    acting.admin.delete_node(node, target.identity.node_uid)
     successor, _ = capi_node(acting, cluster_api, namespace, "workers")
     joined.append(successor)
     assert follow(acting, target, survey).node == successor
@@ -297,7 +297,7 @@ def test_machine_that_people_replace_waits_for_a_node_that_says_so(acting: Actin
     assert (kind, f"{REPLACES_ANNOTATION}={acting.incident}" in says) == (ErrorType.NO_REPLACEMENT, True)
 
     joined.append(join(acting, provider_id(), annotations={REPLACES_ANNOTATION: acting.incident}))
-    acting.cluster.delete_node(joined[0], target.identity.node_uid)
+    acting.admin.delete_node(joined[0], target.identity.node_uid)
     assert follow(acting, target, survey).node == joined[-1]
 
 
