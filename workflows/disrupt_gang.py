@@ -75,9 +75,11 @@ class DisruptGang:
                 await self._have_leave()
                 await self._see_to_the_checkpoint()
                 await self._until_another_fails()
-        finally:
-            self._gang.closing = True
-            await self._give_leave_back()
+        except asyncio.CancelledError:
+            self._gang.summary = "it was cancelled; its nodes' incidents start it anew where they need it."
+        # Not `finally`: that also runs, outside of the workflow, when a worker drops this from its cache.
+        self._gang.closing = True
+        await self._give_leave_back()
         await workflow.wait_condition(workflow.all_handlers_finished)
         return self._gang.state().model_copy(update={"stage": self._gang.stage})
 
