@@ -252,6 +252,14 @@ def rules(context: typer.Context) -> None:
     rules_app(args=context.args, prog_name="nodemend rules")
 
 
+@app.command(add_help_option=False, context_settings=_PASS_ON)
+def policy(context: typer.Context) -> None:
+    """The policy: check a file line by line, show what holds."""
+    from cli.policy import app as policy_app
+
+    policy_app(args=context.args, prog_name="nodemend policy")
+
+
 @app.command(epilog=EXIT_CODES)
 def budget(output: OutputOption = Output.TABLE) -> None:
     """Show the fleet's budget: what is in use, who waits and why, what is paused."""
