@@ -42,6 +42,7 @@ class Closing:
     async def close(self, outcome: Outcome, summary: str, target: Target | None) -> IncidentReport:
         """End with an outcome and its sentence; ``target`` is None where no machine was identified."""
         incident = self._incident
+        self._runner.ending = True
         if target and outcome in _GIVES_BACK:
             await self._give_back(outcome, summary, target)
         await self._permits.give_back(*PermitKind, outcome=outcome)
@@ -49,7 +50,9 @@ class Closing:
         for step in list(incident.steps.values()):
             if step.ended_at is None:
                 incident.end(step.step, workflow.now(), summary, StepStatus.SKIPPED)
-        incident.end(Step.CLOSE, workflow.now(), summary)
+        closing = incident.steps.get(Step.CLOSE)
+        if closing is None or closing.status is not StepStatus.SKIPPED:
+            incident.end(Step.CLOSE, workflow.now(), summary)
         incident.outcome, incident.summary = outcome, summary
         incident.phase, incident.closed_at = Phase.CLOSED, workflow.now()
         recorded = await self._runner.afterwards(
