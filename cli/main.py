@@ -215,6 +215,14 @@ def rules(context: typer.Context) -> None:
     rules_app(args=context.args, prog_name="nodemend rules")
 
 
+@app.command(add_help_option=False, context_settings=_PASS_ON)
+def audit(context: typer.Context) -> None:
+    """The audit logs of closed incidents: list who did what and why, verify that nobody changed them."""
+    from cli.audit import app as audit_app
+
+    audit_app(args=context.args, prog_name="nodemend audit")
+
+
 @app.command(epilog=EXIT_CODES)
 def budget(output: OutputOption = Output.TABLE) -> None:
     """Show the fleet's budget: what is in use, who waits and why, what is paused."""

@@ -84,7 +84,7 @@ async def test_what_makes_the_rest_safe_is_never_skipped(play: Play, world: Worl
     await stuck.started.wait()
     assert f"{step} is never skipped" in await refusal(incident.press(OverrideName.SKIP_STEP))
     assert stuck.cancelled == 0
-    stuck.let_go.set()
+    await incident.press(OverrideName.RETRY_STEP)
     assert (await incident.result()).outcome is Outcome.REPLACED
 
 
