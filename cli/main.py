@@ -215,6 +215,32 @@ def rules(context: typer.Context) -> None:
     rules_app(args=context.args, prog_name="nodemend rules")
 
 
+@app.command(epilog=EXIT_CODES)
+def ui(
+    group: Annotated[str, typer.Option("--group", help="A view of this node group too.")] = "",
+    signature: Annotated[str, typer.Option("--signature", help="A view of this fault too.")] = "",
+) -> None:
+    """Print links of saved views for the Temporal UI; each browser keeps what it visits."""
+
+    async def show() -> None:
+        from datetime import UTC, datetime
+
+        from cli.connection import connect, page_of
+        from cli.ui import saved_views
+
+        base = page_of(await connect(), "").rstrip("/")
+        if not base:
+            raise CommandError(
+                "Nobody said where the Temporal UI is, and the server does not know.",
+                "Set NODEMEND_UI_URL to its address.",
+                ExitCode.CONFIG,
+            )
+        for name, link in saved_views(base, group, signature, datetime.now(UTC)):
+            typer.echo(f"{name}: {link}")
+
+    _run(show())
+
+
 @app.command(add_help_option=False, context_settings=_PASS_ON)
 def audit(context: typer.Context) -> None:
     """The audit logs of closed incidents: list who did what and why, verify that nobody changed them."""
