@@ -47,11 +47,12 @@ class Closing:
             await self._give_back(outcome, summary, target)
         await self._permits.give_back(*PermitKind, outcome=outcome)
         await self._work.give_back()
+        closing = incident.steps.get(Step.CLOSE)
+        left_out = closing is not None and closing.status is StepStatus.SKIPPED
         for step in list(incident.steps.values()):
             if step.ended_at is None:
                 incident.end(step.step, workflow.now(), summary, StepStatus.SKIPPED)
-        closing = incident.steps.get(Step.CLOSE)
-        if closing is None or closing.status is not StepStatus.SKIPPED:
+        if not left_out:
             incident.end(Step.CLOSE, workflow.now(), summary)
         incident.outcome, incident.summary = outcome, summary
         incident.phase, incident.closed_at = Phase.CLOSED, workflow.now()
