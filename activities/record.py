@@ -1,4 +1,4 @@
-"""The record sink: the closing report as a JSON file."""
+"""The record sink: the closing report as a JSON file, and its audit log beside it."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ from temporalio import activity
 from activities.errors import failure
 from activities.preserve import incident_dir, write_whole
 from contract.acts import Recorded, WriteRecord
+from contract.audit import audit_log, lines
 from contract.names import ActivityName, ErrorType
 
 
@@ -24,8 +25,10 @@ class RecordActivity:
             ApplicationError: ``Unreachable`` when the folder cannot be written.
         """
         report = argument.report
+        entries = audit_log(report)
         path = (incident_dir(self._record_dir, report.incident_id, report.run_id) / "report.json").absolute()
         try:
+            write_whole(path.with_name("audit.jsonl"), lines(entries))
             write_whole(path, report.model_dump_json(indent=2) + "\n")
         except OSError as error:
             raise failure(
@@ -33,4 +36,5 @@ class RecordActivity:
                 f"The record {path} cannot be written ({error.strerror}). It is tried again; the same report is in the "
                 "workflow's result.",
             ) from error
-        return Recorded(uris=(path.as_uri(),))
+        log = f"{path.with_name('audit.jsonl').as_uri()}#sha256={entries[-1].digest}" if entries else ""
+        return Recorded(uris=(path.as_uri(), log) if log else (path.as_uri(),))

@@ -261,6 +261,40 @@ def policy(context: typer.Context) -> None:
 
 
 @app.command(epilog=EXIT_CODES)
+def ui(
+    group: Annotated[str, typer.Option("--group", help="A view of this node group too.")] = "",
+    signature: Annotated[str, typer.Option("--signature", help="A view of this fault too.")] = "",
+) -> None:
+    """Print links of saved views for the Temporal UI; each browser keeps what it visits."""
+
+    async def show() -> None:
+        from datetime import UTC, datetime
+
+        from cli.connection import connect, page_of
+        from cli.ui import saved_views
+
+        base = page_of(await connect(), "").rstrip("/")
+        if not base:
+            raise CommandError(
+                "Nobody said where the Temporal UI is, and the server does not know.",
+                "Set NODEMEND_UI_URL to its address.",
+                ExitCode.CONFIG,
+            )
+        for name, link in saved_views(base, group, signature, datetime.now(UTC)):
+            typer.echo(f"{name}: {link}")
+
+    _run(show())
+
+
+@app.command(add_help_option=False, context_settings=_PASS_ON)
+def audit(context: typer.Context) -> None:
+    """The audit logs of closed incidents: list who did what and why, verify that nobody changed them."""
+    from cli.audit import app as audit_app
+
+    audit_app(args=context.args, prog_name="nodemend audit")
+
+
+@app.command(epilog=EXIT_CODES)
 def budget(output: OutputOption = Output.TABLE) -> None:
     """Show the fleet's budget: what is in use, who waits and why, what is paused."""
 
@@ -350,7 +384,9 @@ async def _tell(order: BudgetOrderName, by: str, reason: str, group: str | None,
         typer.echo(f"{name}: {told.answer}")
 
 
-async def _press(name: OverrideName, target: str, by: str, reason: str, act: str, output: Output) -> None:
+async def _press(
+    name: OverrideName, target: str, by: str, reason: str, act: str, output: Output, extension: str | None = None
+) -> None:
     from cli.connection import cluster, connect
     from cli.incidents import find
     from cli.pressing import press_override
@@ -358,7 +394,7 @@ async def _press(name: OverrideName, target: str, by: str, reason: str, act: str
     cluster_name = cluster()
     client = await connect()
     handle = await find(client, cluster_name, target, open_only=True)
-    pressed = await press_override(handle, name, by=by, reason=reason, act=act)
+    pressed = await press_override(handle, name, by=by, reason=reason, act=act, extension=extension)
     if output is Output.JSON:
         _print_json({"incident_id": handle.id, "override": name, "answer": pressed.answer, "applied": pressed.applied})
     else:
@@ -376,13 +412,28 @@ def _override(name: OverrideName, words: str) -> None:
         _run(_press(name, target, by, reason, act, output))
 
     command.__doc__ = words
-    app.command(name=str(name), epilog=EXIT_CODES)(command)
+    app.command(name=name.replace("_", "-"), epilog=EXIT_CODES)(command)
 
 
 _override(OverrideName.APPROVE, "Let an incident go past the approval it waits for, or past what guards the budget.")
 _override(OverrideName.HOLD, "Stop an incident before its next step.")
+_override(OverrideName.RETRY_STEP, "Start what a step does anew, or try a failed step again.")
+_override(OverrideName.SKIP_STEP, "Go on without a step, where that can be done without (docs/overrides.md).")
 _override(OverrideName.ABORT, "End an incident and leave the node quarantined.")
 _override(OverrideName.RELEASE, "End an incident and give the node back as it was.")
+
+
+@app.command(name="extend-deadline", epilog=EXIT_CODES)
+def extend_deadline(
+    target: TargetArgument,
+    extension: Annotated[str, typer.Option("--extension", help="How much more, as ISO 8601: PT30M; at most 24 h.")],
+    reason: ReasonOption,
+    by: ByOption = USER,
+    act: ActOption = "",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Give the step that runs, or failed, more time."""
+    _run(_press(OverrideName.EXTEND_DEADLINE, target, by, reason, act, output, extension))
 
 
 def main() -> None:

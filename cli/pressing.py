@@ -29,7 +29,9 @@ class Pressed:
     """False: it was left as a signal, and a worker decides when there is one."""
 
 
-async def press_override(handle: Handle, name: OverrideName, *, by: str, reason: str, act: str = "") -> Pressed:
+async def press_override(
+    handle: Handle, name: OverrideName, *, by: str, reason: str, act: str = "", extension: str | None = None
+) -> Pressed:
     """Press it and return what the incident answers.
 
     Raises:
@@ -38,7 +40,8 @@ async def press_override(handle: Handle, name: OverrideName, *, by: str, reason:
     """
     try:
         # An id of its own: should the update arrive after all, it and the signal apply once.
-        override = Override(by=by, reason=reason, id=act or uuid.uuid4().hex)
+        said = {"by": by, "reason": reason, "id": act or uuid.uuid4().hex, "extension": extension}
+        override = Override.model_validate(said)
     except ValidationError as error:
         wrong = "; ".join(f"--{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())
         raise CommandError(

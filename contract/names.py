@@ -60,6 +60,9 @@ class OverrideName(StrEnum):
     APPROVE = "approve"
     HOLD = "hold"
     RESUME = "resume"
+    RETRY_STEP = "retry_step"
+    SKIP_STEP = "skip_step"
+    EXTEND_DEADLINE = "extend_deadline"
     ABORT = "abort"
     RELEASE = "release"
 

@@ -1,6 +1,7 @@
 """What a human tells a running incident: one argument, always with ``by`` and ``reason``."""
 
 import hashlib
+from datetime import timedelta
 
 from pydantic import Field
 
@@ -14,11 +15,14 @@ class Override(Document):
     """Who presses. Temporal does not know it, so it must be said."""
     reason: Text
     id: str = Field(default="", max_length=100)
-    """Identity of the act: sent as signal and as update, it applies once. Empty: derived from by and reason."""
+    """Identity of the act: sent as signal and as update, it applies once. Empty: derived from the other fields."""
+    extension: timedelta | None = Field(default=None, gt=timedelta(0), le=timedelta(hours=24))
+    """With ``extend_deadline``: how much more time, as an ISO 8601 duration, e.g. ``PT30M``."""
 
     def act_id(self, name: str) -> str:
         """Identity of this act under the override's name."""
         if self.id:
             return f"{name}/{self.id}"
-        digest = hashlib.sha256(f"{self.by}\n{self.reason}".encode()).hexdigest()[:12]
+        said = f"{self.by}\n{self.reason}" + (f"\n{self.extension}" if self.extension else "")
+        digest = hashlib.sha256(said.encode()).hexdigest()[:12]
         return f"{name}/{digest}"

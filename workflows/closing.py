@@ -44,14 +44,18 @@ class Closing:
     async def close(self, outcome: Outcome, summary: str, target: Target | None) -> IncidentReport:
         """End with an outcome and its sentence; ``target`` is None where no machine was identified."""
         incident = self._incident
+        self._runner.ending = True
         if target and outcome in _GIVES_BACK:
             await self._give_back(outcome, summary, target)
         await self._permits.give_back(*PermitKind, outcome=outcome)
         await self._work.give_back()
+        closing = incident.steps.get(Step.CLOSE)
+        left_out = closing is not None and closing.status is StepStatus.SKIPPED
         for step in list(incident.steps.values()):
             if step.ended_at is None:
                 incident.end(step.step, workflow.now(), summary, StepStatus.SKIPPED)
-        incident.end(Step.CLOSE, workflow.now(), summary)
+        if not left_out:
+            incident.end(Step.CLOSE, workflow.now(), summary)
         incident.outcome, incident.summary = outcome, summary
         incident.phase, incident.closed_at = Phase.CLOSED, workflow.now()
         recorded = await self._runner.afterwards(

@@ -39,8 +39,8 @@ with workflow.unsafe.imports_passed_through():
         ActivityName,
     )
     from contract.permit import AskPermit, PermitAnswer, PermitRequest, ReturnPermits
+    from workflows.failures import describe, failed_while_stopping
     from workflows.gang_state import Gang
-    from workflows.step_runner import describe, failed_while_stopping
     from workflows.timing import HEARTBEAT, PERMIT, QUICK, RETRY, Timing
 
 _FIRST_MEMBER: Final = timedelta(minutes=10)

@@ -9,6 +9,7 @@ from contract.fault import FaultReport, RemediationRequest
 from contract.identity import NodeIdentity
 from contract.incident import IncidentReport, OverrideRecord, StepRecord, StepStatus
 from contract.names import KERNEL_LOG, Outcome, Phase, Step
+from contract.override import Override
 from contract.plan import Plan, Rung
 from contract.policy import GroupPolicy, Mode
 from contract.proof import digest
@@ -45,6 +46,8 @@ class Incident:
     replacement_node: str | None = None
     on_standby: bool = False
     """Whether the instance was put on standby beside a spare."""
+    verification_skipped: Override | None = None
+    """Who had the replacement's verification left out, and why."""
     asks_for_proof: bool = False
     """Findings that join from now on count only when their origin is proven."""
     _findings: dict[str, FaultReport] = field(default_factory=dict)

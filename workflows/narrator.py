@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from contract.incident import IncidentReport, StepRecord, StepStatus
-from contract.names import Phase
-from workflows.overrides import ALLOWED, EXAMPLE, Stand
+from contract.names import OverrideName, Phase, Step
+from workflows.override_table import EXAMPLE, EXTENSION_EXAMPLE, Stand, allowed
 
 DETAILS_MAX: Final = 4000
 _LINE_MAX: Final = 240
@@ -25,9 +25,16 @@ _MARKS: Final = {
 }
 
 
-def narrate(report: IncidentReport, stand: Stand) -> str:
-    """The incident in Markdown, at most 4,000 characters."""
-    sections = [_headline(report), _machine(report), _decision(report), _steps(report), _can(stand), _evidence(report)]
+def narrate(report: IncidentReport, stand: Stand, step: Step | None) -> str:
+    """The incident in Markdown, at most 4,000 characters; ``step`` is the one that overrides are about."""
+    sections = [
+        _headline(report),
+        _machine(report),
+        _decision(report),
+        _steps(report),
+        _can(stand, step),
+        _evidence(report),
+    ]
     return "\n\n".join(section for section in sections if section)[:DETAILS_MAX]
 
 
@@ -67,12 +74,15 @@ def _steps(report: IncidentReport) -> str:
     return "\n".join(["### Steps", *lines])
 
 
-def _can(stand: Stand) -> str:
-    allowed = ALLOWED[stand]
-    if not allowed:
+def _can(stand: Stand, step: Step | None) -> str:
+    offers = allowed(stand, step)
+    if not offers:
         return ""
-    lines = [f"- `{name}` {what}" for name, what in allowed.items()]
-    return "\n".join(["### You can send, as update or signal", *lines, "", f"Argument: `{EXAMPLE}`"])
+    lines = [f"- `{name}` {what}" for name, what in offers.items()]
+    arguments = [f"Argument: `{EXAMPLE}`"]
+    if OverrideName.EXTEND_DEADLINE in offers:
+        arguments.append(f"Of `{OverrideName.EXTEND_DEADLINE}`: `{EXTENSION_EXAMPLE}`")
+    return "\n".join(["### You can send, as update or signal", *lines, "", "  \n".join(arguments)])
 
 
 def _evidence(report: IncidentReport) -> str:

@@ -11,7 +11,8 @@ from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from contract.names import ErrorType, OverrideName
-    from workflows.overrides import DESCRIPTIONS, Answer
+    from workflows.override_table import DESCRIPTIONS
+    from workflows.overrides import Answer
 
 
 class Overridable(Protocol):

@@ -1,91 +1,15 @@
-"""What humans may press, when, and what it does: one table, read by signals, updates, refusals and the narrator."""
+"""What humans press, judged by the one table and remembered until the runbook obeys."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
-from typing import Final
 
 from pydantic import ValidationError
 
 from contract.incident import OverrideRecord
 from contract.names import OverrideName, Step
 from contract.override import Override
-
-EXAMPLE: Final = '{"by": "you", "reason": "why"}'
-
-DESCRIPTIONS: Final = {
-    OverrideName.APPROVE: f"Let the incident go past what waits for a human, or guards the budget. {EXAMPLE}",
-    OverrideName.HOLD: f"Stop before the next step, and wait for resume. {EXAMPLE}",
-    OverrideName.RESUME: f"Go on after a hold, or try the failed step again. {EXAMPLE}",
-    OverrideName.ABORT: f"End the incident and leave the node quarantined. {EXAMPLE}",
-    OverrideName.RELEASE: f"End the incident and give the node back as it was. {EXAMPLE}",
-}
-
-
-class Stand(StrEnum):
-    """Where an incident stands, as far as overrides care."""
-
-    RUNNING = "running"
-    """A step runs."""
-    QUEUED = "queued"
-    """It waits for a permit of the fleet's budget."""
-    HELD = "held"
-    AT_GATE = "at-gate"
-    """The policy wants an approval here."""
-    PARKED = "parked"
-    """A step failed, or the plan asks for a human."""
-    PARKED_UNDECIDED = "parked-undecided"
-    """Parked by a plan that an approval would turn into a replacement."""
-    COMMITTED = "committed"
-    """Past the point of no return: the instance is being replaced."""
-    COMMITTED_PARKED = "committed-parked"
-    """Past the point of no return, and a step failed."""
-    CLOSED = "closed"
-
-
-_STOPS: Final = {
-    OverrideName.ABORT: "ends the incident; the node stays quarantined",
-    OverrideName.RELEASE: "ends the incident; the node is given back as it was",
-}
-
-ALLOWED: Final[dict[Stand, dict[OverrideName, str]]] = {
-    Stand.RUNNING: {OverrideName.HOLD: "stops before the next step and waits for resume", **_STOPS},
-    Stand.QUEUED: {
-        OverrideName.APPROVE: "goes past what guards the fleet's budget, not past what the fleet may lose at once",
-        OverrideName.HOLD: "stops before the next step and waits for resume",
-        **_STOPS,
-    },
-    Stand.HELD: {OverrideName.RESUME: "goes on", **_STOPS},
-    Stand.AT_GATE: {
-        OverrideName.APPROVE: "goes on",
-        OverrideName.HOLD: "waits for resume, then for the approval",
-        **_STOPS,
-    },
-    Stand.PARKED: {OverrideName.RESUME: "tries again", **_STOPS},
-    Stand.PARKED_UNDECIDED: {
-        OverrideName.APPROVE: "has the machine replaced",
-        OverrideName.RESUME: "decides again with what is known now",
-        **_STOPS,
-    },
-    Stand.COMMITTED: {},
-    Stand.COMMITTED_PARKED: {
-        OverrideName.RESUME: "tries again",
-        OverrideName.ABORT: "ends the incident as replaced-unverified; the old instance is not coming back",
-    },
-    Stand.CLOSED: {},
-}
-
-_WHY_NOT: Final = {
-    Stand.RUNNING: "nothing waits for it",
-    Stand.QUEUED: "the incident waits for a permit of the fleet's budget",
-    Stand.HELD: "the incident is held",
-    Stand.AT_GATE: "the incident waits for an approval",
-    Stand.PARKED: "a step failed and waits for a human",
-    Stand.PARKED_UNDECIDED: "the incident waits for a decision",
-    Stand.COMMITTED: "the instance is marked unhealthy, which cannot be undone, and its replacement is on the way",
-    Stand.COMMITTED_PARKED: "the instance is already marked unhealthy, which cannot be undone",
-    Stand.CLOSED: "the incident is closed",
-}
+from workflows.override_table import EXAMPLE, EXTENSION_EXAMPLE, STEP_ORDERS, Stand, allowed, why_not
+from workflows.step_orders import StepOrder
 
 
 @dataclass
@@ -100,6 +24,8 @@ class Controls:
     permit_approval: Override | None = None
     """For the permit that is waited for; it decides nothing about the machine."""
     resumes: int = 0
+    order: StepOrder | None = None
+    """What is to become of the step that runs or failed."""
     answers: dict[str, "Answer"] = field(default_factory=dict)
     """By act id: the same act sent twice is answered twice and applied once."""
 
@@ -125,43 +51,56 @@ def press(
 ) -> tuple[Answer, bool]:
     """Take one override. Returns what to tell, and whether this is a new act and not one that was taken before.
 
-    An act without an id of its own counts as taken before only while it would be refused: pressing `resume` with the
-    same words after the next failure is another act.
+    An act without an id of its own counts as taken before only while it would be refused, or is not obeyed yet:
+    pressing `resume` with the same words after the next failure is another act.
     """
-    try:
-        override = Override.model_validate(payload)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in item['loc']) or 'argument'}: {item['msg']}" for item in error.errors()
-        )
-        text = f"`{name}` was not applied, its argument is not valid ({problems}). Send {EXAMPLE}."
-        return Answer(False, text), True
+    override, problems = _read(name, payload)
+    if override is None:
+        example = EXTENSION_EXAMPLE if name is OverrideName.EXTEND_DEADLINE else EXAMPLE
+        return Answer(False, f"`{name}` was not applied, its argument is not valid ({problems}). Send {example}."), True
     act = override.act_id(name)
     known = controls.answers.get(act)
-    if known and (override.id or name not in ALLOWED[stand]):
+    waits = controls.order is not None and controls.order.override.act_id(controls.order.name) == act
+    if known and (override.id or waits or name not in allowed(stand, step)):
         return known, False
     answer = _judge(name, override, stand, step)
     if answer.accepted:
         controls.answers[act] = answer
-        _apply(name, override, controls, stand)
+        _apply(name, override, controls, stand, step)
     return answer, True
 
 
+def _read(name: OverrideName, payload: object) -> tuple[Override | None, str]:
+    """The argument, or what is wrong with it."""
+    try:
+        override = Override.model_validate(payload)
+    except ValidationError as error:
+        return None, "; ".join(
+            f"{'.'.join(str(part) for part in item['loc']) or 'argument'}: {item['msg']}" for item in error.errors()
+        )
+    extends = name is OverrideName.EXTEND_DEADLINE
+    if extends and override.extension is None:
+        return None, "extension: say how much more, e.g. PT30M for half an hour"
+    if override.extension is not None and not extends:
+        return None, f"extension: goes with `{OverrideName.EXTEND_DEADLINE}` alone"
+    return override, ""
+
+
 def _judge(name: OverrideName, override: Override, stand: Stand, step: Step | None) -> Answer:
-    allowed = ALLOWED[stand]
-    if name in allowed:
-        return Answer(True, f"`{name}` {allowed[name]}.", override.by, override.reason)
-    now = ", ".join(f"`{other}`" for other in allowed) or "nothing"
+    offers = allowed(stand, step)
+    if name in offers:
+        return Answer(True, f"`{name}` {offers[name]}.", override.by, override.reason)
+    now = ", ".join(f"`{other}`" for other in offers) or "nothing"
     at = f" at {step}" if step else ""
     return Answer(
         False,
-        f"`{name}` is not possible{at}: {_WHY_NOT[stand]}. Possible now: {now}.",
+        f"`{name}` is not possible{at}: {why_not(name, stand, step)}. Possible now: {now}.",
         override.by,
         override.reason,
     )
 
 
-def _apply(name: OverrideName, override: Override, controls: Controls, stand: Stand) -> None:
+def _apply(name: OverrideName, override: Override, controls: Controls, stand: Stand, step: Step | None) -> None:
     match name:
         case OverrideName.HOLD:
             controls.held = True
@@ -176,3 +115,5 @@ def _apply(name: OverrideName, override: Override, controls: Controls, stand: St
         case OverrideName.ABORT | OverrideName.RELEASE:
             controls.stop = name
             controls.stopped_by = override
+        case _ if name in STEP_ORDERS and step:
+            controls.order = StepOrder(name, step, override).after(controls.order)

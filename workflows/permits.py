@@ -16,7 +16,8 @@ with workflow.unsafe.imports_passed_through():
         severity_of,
     )
     from workflows.incident_state import Incident
-    from workflows.overrides import Controls, Stand
+    from workflows.override_table import Stand
+    from workflows.overrides import Controls
     from workflows.step_runner import StepRunner
     from workflows.timing import PERMIT
 

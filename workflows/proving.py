@@ -13,8 +13,8 @@ from temporalio.exceptions import ActivityError
 with workflow.unsafe.imports_passed_through():
     from contract import acts
     from contract.names import ActivityName, Phase
+    from workflows.failures import describe
     from workflows.incident_state import Incident
-    from workflows.step_runner import describe
     from workflows.timing import HEARTBEAT, QUICK, RETRY
 
 _PAUSE: Final = timedelta(seconds=30)

@@ -33,19 +33,22 @@ with workflow.unsafe.imports_passed_through():
     from workflows import sentences
     from workflows.assess import APPROVED_BY_SOMEONE, assess
     from workflows.closing import Closing
+    from workflows.failures import IncidentEnded
     from workflows.incident_state import Incident
     from workflows.mending import MENDING, mend
     from workflows.override_handlers import answers_overrides
-    from workflows.overrides import Answer, Controls, Stand, press
+    from workflows.override_table import STEP_ORDERS, Stand
+    from workflows.overrides import Answer, Controls, press
     from workflows.permits import Permits
     from workflows.proving import prove_what_joins
     from workflows.replacing import Replacing
     from workflows.showcase import Showcase
-    from workflows.step_runner import IncidentEnded, StepRunner
-    from workflows.timing import until
+    from workflows.step_orders import Deadline, StepSkipped, skippable
+    from workflows.step_runner import StepRunner
     from workflows.work import Work
 
 _APPROVE_QUEUED: Final = "approve-while-queued"
+_STEP_ORDERS: Final = "overrides-of-a-step"
 _FIRST_REPORT: Final = timedelta(minutes=10)
 _ACTIONABLE: Final = frozenset({Verdict.HARDWARE, Verdict.REPAIRABLE, Verdict.AMBIGUOUS})
 _DONE_BY_US: Final = MENDING | {Rung.REPLACE}
@@ -87,7 +90,7 @@ class RemediateNode:
         """Play the runbook and return the closing report."""
         try:
             await self._remediate()
-            outcome, summary = Outcome.REPLACED, sentences.replaced(self._incident)
+            outcome, summary = sentences.replaced(self._incident)
         except IncidentEnded as end:
             outcome, summary = end.outcome, end.summary
         except asyncio.CancelledError:
@@ -106,11 +109,11 @@ class RemediateNode:
         await self._disrupt()
         await self._checkpoint()
         await self._drain()
+        await self._work.drained()
         await self._mend()
         await self._replace()
         await self._replacing.see_successor()
-        await self._follow_the_work()
-        await self._replacing.see_old_one_gone()
+        await self._close()
 
     # --- messages -------------------------------------------------------------------------------------------------
 
@@ -140,11 +143,18 @@ class RemediateNode:
         # Pressed while a permit is waited for, it was refused before 0.2, and those histories must replay.
         if stand is Stand.QUEUED and name is OverrideName.APPROVE and not workflow.patched(_APPROVE_QUEUED):
             stand = Stand.RUNNING
-        answer, new = press(name, payload, stand, self._controls, self._runner.step)
+        # Before 0.2 these had no handler: a signal of that time must not move what it did not move then.
+        if name in STEP_ORDERS and stand is not Stand.CLOSED and not workflow.patched(_STEP_ORDERS):
+            stand = Stand.CLOSED
+        answer, new = press(name, payload, stand, self._controls, self._runner.open_step)
         if new:
             self._incident.keep_override(answer.record(name, workflow.now()))
             self._publish(None)
         return answer
+
+    def leave_out(self, skipped: StepSkipped) -> None:
+        """A human had a step left out."""
+        self._runner.skip(skipped)
 
     @workflow.query(name=INCIDENT_QUERY, description="The incident report as of now.")
     def incident(self) -> IncidentReport:
@@ -207,6 +217,7 @@ class RemediateNode:
         self._runner.end(Step.QUARANTINE, sentences.quarantined(done))
         self._showcase.announce(Phase.ADMITTED)
 
+    @skippable
     async def _settle(self) -> None:
         """Let findings of the same fault gather."""
         quiet = self._incident.policy.deadlines.settle
@@ -230,6 +241,7 @@ class RemediateNode:
                 await self._identify()
         self._runner.end(Step.ASSESS, sentences.plan(plan))
 
+    @skippable
     async def _preserve(self) -> None:
         """Keep the evidence before anything destroys it."""
         if self._shadowed(Step.PRESERVE, "Would keep the kernel lines and the console output."):
@@ -241,7 +253,7 @@ class RemediateNode:
             lambda: acts.PreserveEvidence(target=self._target, reports=findings),
             acts.Evidence,
             says="Keeping the evidence.",
-            timing=until(self._incident.policy.deadlines.preserve),
+            deadline=Deadline(self._incident.policy.deadlines.preserve),
         )
         self._tell(Step.PRESERVE, "evidence", sentences.preserved(evidence))
 
@@ -263,6 +275,7 @@ class RemediateNode:
             await self._runner.gate(Step.DISRUPT, sentences.before_disruption(last, self._work.attempts()))
         self._runner.end(Step.DISRUPT, await self._work.hold())
 
+    @skippable
     async def _checkpoint(self) -> None:
         """Save what can be believed, name what could be believed before."""
         if self._shadowed(Step.CHECKPOINT, "Would ask the jobs on the node for a checkpoint."):
@@ -279,11 +292,13 @@ class RemediateNode:
         self._tell(Step.CHECKPOINT, "checkpoints", sentences.checkpoints(self._work.checkpoints))
         await self._work.announce()
 
+    @skippable
     async def _drain(self) -> None:
         """Take the work off the node through the Eviction API."""
         if self._shadowed(Step.DRAIN, "Would evict the pods of the node."):
             return
         policy = self._incident.policy
+        deadline = Deadline(policy.deadlines.drain)
         drained = await self._runner.act(
             Step.DRAIN,
             ActivityName.DRAIN_NODE,
@@ -291,16 +306,15 @@ class RemediateNode:
                 target=self._target,
                 evict_unmanaged_pods=policy.evict_unmanaged_pods,
                 evict_local_storage_pods=policy.evict_local_storage_pods,
-                deadline=policy.deadlines.drain,
+                deadline=deadline.now,
                 escalation=policy.drain_escalation,
                 detach_deadline=policy.deadlines.detach,
             ),
             acts.Drained,
             says="Evicting the pods of the node.",
-            timing=until(policy.deadlines.drain + policy.deadlines.detach),
+            deadline=deadline,
         )
         self._tell(Step.DRAIN, "drained", sentences.drained(drained))
-        await self._work.drained()
 
     async def _mend(self) -> None:
         """Try what may repair this very machine, rung by rung, and end here where one does."""
@@ -317,12 +331,14 @@ class RemediateNode:
             raise IncidentEnded(Outcome.SHADOWED, sentences.shadowed(self._incident))
         await self._replacing.give_up_machine()
 
-    async def _follow_the_work(self) -> None:
-        """See the jobs run again, past what was saved of them: only then is nothing lost."""
+    @skippable
+    async def _close(self) -> None:
+        """See the jobs run again, past what was saved of them, for only then is nothing lost; and the machine gone."""
         if self._work.in_gangs:
             self._runner.begin(Step.CLOSE, "Following the jobs until they have passed their checkpoints.")
             if seen := await self._work.follow():
                 self._incident.facts["work"] = seen
+        await self._replacing.see_old_one_gone()
 
     # --- what the steps stand on ----------------------------------------------------------------------------------
 
@@ -369,7 +385,10 @@ class RemediateNode:
         if name in _DISRUPTIVE:
             await self._work.hold()
         if name in _DISRUPTIVE - {ActivityName.REQUEST_CHECKPOINTS}:
-            await self._work.released()
+            try:
+                await self._work.released()
+            except StepSkipped as skipped:
+                self.leave_out(skipped)
 
     async def _give_leave_back(self) -> None:
         """A step that is parked keeps nobody else waiting."""

@@ -15,8 +15,8 @@ with workflow.unsafe.imports_passed_through():
     from contract.replacement import ReplacementPolicy
     from workflows import sentences
     from workflows.incident_state import Incident
+    from workflows.step_orders import Deadline, StepSkipped
     from workflows.step_runner import StepRunner
-    from workflows.timing import until
 
 
 class Replacing:
@@ -72,27 +72,27 @@ class Replacing:
 
     async def see_old_one_gone(self) -> None:
         """Wait until nothing of the old machine is left."""
-        deadline = self._incident.policy.deadlines.replacement
+        deadline = Deadline(self._incident.policy.deadlines.replacement)
         closed = await self._runner.act(
             Step.CLOSE,
             ActivityName.CLOSE_INCIDENT,
-            lambda: acts.CloseIncident(target=self._target(), deadline=deadline),
+            lambda: acts.CloseIncident(target=self._target(), deadline=deadline.now),
             acts.Closed,
             says="Seeing the old machine gone.",
-            timing=until(deadline),
+            deadline=deadline,
         )
         self._incident.facts["old machine"] = sentences.closed(closed)
 
     async def _clear_way(self, step: Step, *, drained: bool) -> acts.GroupSurvey:
-        patience = self._incident.policy.deadlines.group
+        patience = Deadline(self._incident.policy.deadlines.group)
         while True:
             survey = await self._runner.act(
                 step,
                 ActivityName.SURVEY_GROUP,
-                lambda: acts.SurveyGroup(target=self._target(), rules=self._rules, patience=patience),
+                lambda: acts.SurveyGroup(target=self._target(), rules=self._rules, patience=patience.now),
                 acts.GroupSurvey,
                 says=f"Looking whether {self._identity.group} would replace the instance.",
-                timing=until(patience),
+                deadline=patience,
             )
             if known := sentences.known_of_group(survey):
                 self._incident.facts["group"] = known
@@ -100,7 +100,7 @@ class Replacing:
             if not survey.obstacles and not hopes_for_reboot:
                 return survey
             says = sentences.obstacles(survey, drained=drained) if survey.obstacles else sentences.reboot_first(survey)
-            await self._runner.park(step, says)
+            await self._runner.park(step, says, deadline=patience)
 
     async def _raise_spare(self, survey: acts.GroupSurvey) -> None:
         raised = await self._runner.act(
@@ -117,16 +117,16 @@ class Replacing:
         self._survey, self._spare = survey, spare
 
     async def _await_launch(self, survey: acts.GroupSurvey) -> acts.Replacement:
-        deadline = self._incident.policy.deadlines.replacement
+        deadline = Deadline(self._incident.policy.deadlines.replacement)
         replacement = await self._runner.act(
             Step.AWAIT_REPLACEMENT,
             ActivityName.AWAIT_REPLACEMENT,
             lambda: acts.AwaitReplacement(
-                target=self._target(), survey=survey, deadline=deadline, startup_taint=self._rules.startup_taint
+                target=self._target(), survey=survey, deadline=deadline.now, startup_taint=self._rules.startup_taint
             ),
             acts.Replacement,
             says=f"Waiting for {survey.group} to launch a replacement and for its Node.",
-            timing=until(deadline),
+            deadline=deadline,
         )
         self._incident.replacement_instance_id = replacement.instance_id
         self._incident.replacement_node = replacement.node
@@ -134,7 +134,15 @@ class Replacing:
         return replacement
 
     async def _prove(self, replacement: acts.Replacement) -> None:
+        try:
+            await self._verify(replacement)
+        except StepSkipped as skipped:
+            self._incident.verification_skipped = skipped.override
+            self._runner.skip(skipped)
+
+    async def _verify(self, replacement: acts.Replacement) -> None:
         deadlines, findings = self._incident.policy.deadlines, self._incident.findings
+        deadline = Deadline(deadlines.verification)
         verified = await self._runner.act(
             Step.VERIFY,
             ActivityName.VERIFY_REPLACEMENT,
@@ -142,14 +150,14 @@ class Replacing:
                 target=self._target(),
                 replacement=replacement,
                 soak=deadlines.soak,
-                deadline=deadlines.verification,
+                deadline=deadline.now,
                 rules=self._rules,
                 condition_types=tuple(sorted({finding.condition_type for finding in findings})),
                 serials=sentences.serials(findings),
             ),
             acts.Verified,
             says=f"Proving that {replacement.node} is whole.",
-            timing=until(deadlines.verification),
+            deadline=deadline,
         )
         self._tell(Step.VERIFY, "verified", sentences.verified(verified))
 

@@ -7,11 +7,13 @@ from typing import Final
 from contract import acts
 from contract.fault import FaultReport
 from contract.gang import FollowedJob, JobOnNode
-from contract.names import Outcome
+from contract.names import Outcome, Step
+from contract.override import Override
 from contract.plan import Plan, Rung
 from contract.policy import Mode
 from contract.replacement import Answer
 from workflows.incident_state import Incident
+from workflows.override_table import SKIPPABLE
 
 _PROOFS: Final = {
     "file": ", its manifest read in the pod",
@@ -22,14 +24,22 @@ SERIAL_FIELDS: Final = ("serial", "serial-num", "serial_num", "serial-number")
 """Names under which rules and kernel lines carry a device's serial number."""
 
 
-def replaced(incident: Incident) -> str:
+def replaced(incident: Incident) -> tuple[Outcome, str]:
     """How a whole incident ended."""
-    identity = incident.identity
+    identity, skipped_by = incident.identity, incident.verification_skipped
     assert identity is not None
-    return (
+    done = (
         f"{identity.instance_id} (Node {identity.node}) was replaced by {incident.replacement_instance_id} "
-        f"(Node {incident.replacement_node}), and the replacement was proven whole."
+        f"(Node {incident.replacement_node})"
     )
+    if skipped_by:
+        return Outcome.REPLACED_UNVERIFIED, f"{done}, which nobody has proven whole: {skipped_by.by} skipped that."
+    return Outcome.REPLACED, f"{done}, and the replacement was proven whole."
+
+
+def skipped(step: Step, override: Override) -> str:
+    """A step that a human had left out."""
+    return f"Skipped by {override.by}: {override.reason}. The incident {SKIPPABLE[step]}."
 
 
 def cancelled(reason: str, *, committed: bool) -> tuple[Outcome, str]:

@@ -32,7 +32,7 @@ class Showcase:
         if phase and phase is not self._incident.phase:
             self.announce(phase)
         else:
-            workflow.set_current_details(narrate(self._incident.report(), self._runner.stand))
+            workflow.set_current_details(narrate(self._incident.report(), self._runner.stand, self._runner.open_step))
 
     def announce(self, phase: Phase) -> None:
         """Enter a phase: search attributes that changed, the memo, the details."""

@@ -7,44 +7,40 @@ done. It knows nothing about the runbook; the runbook knows nothing about time-o
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Generic, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, RetryState, is_cancelled_exception
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from contract.incident import StepStatus
     from contract.model import Message
-    from contract.names import NON_RETRYABLE, ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
+    from contract.names import ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
+    from workflows import sentences
+    from workflows.failures import ENDS, NOT_DONE, TRANSIENT, IncidentEnded, describe, failed_while_stopping
     from workflows.incident_state import Incident
-    from workflows.overrides import Controls, Stand
-    from workflows.timing import HEARTBEAT, QUICK, RETRY, Timing
+    from workflows.override_table import Stand
+    from workflows.overrides import Controls
+    from workflows.step_orders import Deadline, StepOrder, StepSkipped
+    from workflows.timing import HEARTBEAT, QUICK, RETRY, Timing, until
 
 R = TypeVar("R", bound=Message)
 
-_ENDS: Final = {
-    ErrorType.NODE_GONE: Outcome.NODE_GONE,
-    ErrorType.HUMAN_VETO: Outcome.VETOED,
-    ErrorType.OWNED_BY_ANOTHER: Outcome.REFUSED,
-    ErrorType.FENCED_OUT: Outcome.REFUSED,
-}
-"""Failures that are answers: nothing is left to do, and a human would only confirm it."""
 
-_TRANSIENT: Final = frozenset({ErrorType.UNREACHABLE, ErrorType.CONFLICT, ErrorType.BUDGET_UNAVAILABLE})
-"""Failures that pass by themselves: a parked step tries again when it escalates."""
+@dataclass(frozen=True)
+class _Act(Generic[R]):
+    """An act of a step, as often as it is tried."""
 
-_NOT_DONE: Final = frozenset(ErrorType(name) for name in NON_RETRYABLE)
-"""The irreversible act first looks whether its call was made before; so an answer of these types means it was not."""
-
-
-class IncidentEnded(Exception):  # noqa: N818 - it is not an error: it is how the runbook stops early
-    """The runbook stops here, with this outcome."""
-
-    def __init__(self, outcome: Outcome, summary: str) -> None:
-        super().__init__(summary)
-        self.outcome = outcome
-        self.summary = summary
+    step: Step
+    name: ActivityName
+    argument: Callable[[], Message]
+    result: type[R]
+    says: str
+    timing: Timing
+    deadline: Deadline | None
+    restart_on_change: bool
 
 
 class _Interrupted(Exception):  # noqa: N818
@@ -58,6 +54,8 @@ class StepRunner:
         """``publish`` shows the incident to people, and announces a new phase where one is given."""
         self.committed = False
         """Past the point of no return."""
+        self.ending = False
+        """The incident is over, and what it holds is given back: there is nothing left to steer."""
         self.step: Step | None = None
         self._incident = incident
         self._controls = controls
@@ -71,13 +69,19 @@ class StepRunner:
     @property
     def stand(self) -> Stand:
         """What overrides may do now."""
-        if self._incident.outcome:
+        if self._incident.outcome or self.ending:
             return Stand.CLOSED
         if self.committed:
             return Stand.COMMITTED_PARKED if self._waits_at is Stand.PARKED else Stand.COMMITTED
         if self._controls.held:
             return Stand.HELD
         return self._waits_at or Stand.RUNNING
+
+    @property
+    def open_step(self) -> Step | None:
+        """The step that overrides of a step are about; None once it has ended and the next has not begun."""
+        record = self._incident.steps.get(self.step) if self.step else None
+        return self.step if record and record.ended_at is None else None
 
     async def act(
         self,
@@ -88,6 +92,7 @@ class StepRunner:
         *,
         says: str,
         timing: Timing = QUICK,
+        deadline: Deadline | None = None,
         restart_on_change: bool = False,
         irreversible: bool = False,
         stand: Stand | None = None,
@@ -100,14 +105,17 @@ class StepRunner:
             argument: built anew for each try, so that a try works with what is known then.
             result: what it answers with.
             says: what it does, for the step record and the timeline.
-            timing: its time-outs.
+            timing: its time-outs, where it has no deadline of its own.
+            deadline: how long it waits by itself; the argument reads it, and a human may extend it.
             restart_on_change: cancel and start again when the argument changes while it runs.
             irreversible: this act is the point of no return.
             stand: what overrides may do meanwhile, where that is not what they may do while any step runs.
 
         Raises:
             IncidentEnded: a human stopped the incident, or the failure is an answer.
+            StepSkipped: a human had the step left out.
         """
+        act = _Act(step, name, argument, result, says, timing, deadline, restart_on_change)
         while True:
             await self.obey(step)
             if self.prepare and not self.committed:
@@ -116,13 +124,39 @@ class StepRunner:
                 with self._standing_at(stand):
                     self.begin(step, says)
                     self.committed = self.committed or irreversible
-                    return await self._once(name, argument, result, says, timing, restart_on_change=restart_on_change)
+                    return await self._try(act)
             except _Interrupted:
                 continue
             except ActivityError as error:
-                if irreversible and describe(error)[0] in _NOT_DONE:
+                if irreversible and describe(error)[0] in NOT_DONE:
                     self.committed = False
-                await self._failed(step, error)
+                await self._failed(step, error, deadline)
+
+    async def watch(
+        self,
+        step: Step,
+        name: ActivityName,
+        argument: Callable[[], Message],
+        result: type[R],
+        *,
+        says: str,
+        deadline: Deadline,
+    ) -> R | None:
+        """Run an act of an open step that must not change the outcome: what it could not do becomes a note.
+
+        Raises:
+            StepSkipped: a human had the step left out.
+        """
+        act = _Act(step, name, argument, result, says, QUICK, deadline, restart_on_change=False)
+        while True:
+            await self.obey(step)
+            try:
+                return await self._try(act)
+            except _Interrupted:
+                continue
+            except ActivityError as error:
+                self._incident.note(f"{name} failed: {describe(error)[1]}")
+                return None
 
     async def afterwards(
         self, name: ActivityName, argument: Message, result: type[R] | None, says: str, timing: Timing = QUICK
@@ -145,21 +179,32 @@ class StepRunner:
             return None
 
     async def obey(self, step: Step) -> None:
-        """Do what humans pressed: stop here, or wait while they hold the incident."""
+        """Do what humans pressed: stop here, wait while they hold the incident, or leave the step out.
+
+        Raises:
+            IncidentEnded: a human stopped the incident.
+            StepSkipped: a human had the step left out.
+        """
         self.step = step
-        if self.committed:
-            return
-        self._stop_if_told()
-        if self._controls.held:
-            self.begin(step, "Held by a human. Press `resume` to go on.", StepStatus.WAITING)
-            await workflow.wait_condition(lambda: not self._controls.held or self._controls.stop is not None)
+        if not self.committed:
             self._stop_if_told()
+            if self._controls.held:
+                self.begin(step, "Held by a human. Press `resume` to go on.", StepStatus.WAITING)
+                await workflow.wait_condition(lambda: not self._controls.held or self._controls.stop is not None)
+                self._stop_if_told()
+        if order := self._told(step, OverrideName.SKIP_STEP):
+            self._controls.order = None
+            raise StepSkipped(step, order.override)
 
     async def pause(self, step: Step, duration: timedelta, says: str) -> None:
-        """Wait, unless a human stops the incident."""
+        """Wait, unless a human stops the incident or has the step left out."""
         await self.obey(step)
         self.begin(step, says)
-        await self._wait(lambda: self._controls.held or self._controls.stop is not None, duration, says)
+        await self._wait(
+            lambda: self._controls.held or self._controls.stop is not None or self._told(step) is not None,
+            duration,
+            says,
+        )
         await self.obey(step)
 
     async def wait(self, step: Step, done: Callable[[], bool], patience: timedelta, says: str) -> bool:
@@ -189,8 +234,14 @@ class StepRunner:
         undecided: bool = False,
         retries_itself: bool = False,
         changed: Callable[[], bool] = lambda: False,
+        deadline: Deadline | None = None,
     ) -> None:
-        """Wait for a human, or until ``changed``. Returns when the step is to be tried again."""
+        """Wait for a human, or until ``changed``. Returns when the step is to be tried again, with ``deadline``.
+
+        Raises:
+            IncidentEnded: a human stopped the incident.
+            StepSkipped: a human had the step left out.
+        """
         if self.before_parking and not self.committed:
             await self.before_parking()
         self.begin(step, says, StepStatus.FAILED if not undecided else StepStatus.WAITING)
@@ -199,11 +250,18 @@ class StepRunner:
         await self._wait_for_human(
             Stand.PARKED_UNDECIDED if undecided else Stand.PARKED,
             says,
-            lambda: self._controls.resumes > resumes or self._controls.approvals > approvals or changed(),
+            lambda: (
+                self._controls.resumes > resumes
+                or self._controls.approvals > approvals
+                or self._told(step) is not None
+                or changed()
+            ),
             by_itself=lambda: retries_itself,
         )
         if self.committed and self._controls.stop is OverrideName.ABORT:
             self._stop_if_told()
+        if deadline:
+            self._move(step, deadline, ran=None)
         await self.obey(step)
 
     def begin(self, step: Step, says: str, status: StepStatus = StepStatus.RUNNING) -> None:
@@ -213,8 +271,15 @@ class StepRunner:
         self._incident.begin(step, workflow.now(), says, status)
         self._publish(None)
 
+    def skip(self, skipped: StepSkipped) -> None:
+        """Say that a step was left out, by whom and why."""
+        self.end(skipped.step, sentences.skipped(skipped.step, skipped.override), StepStatus.SKIPPED)
+
     def end(self, step: Step, says: str, status: StepStatus = StepStatus.DONE) -> None:
-        """Say what came of it."""
+        """Say what came of it. What a human told about the step came too late then."""
+        if order := self._told(step):
+            self._controls.order = None
+            self._incident.note(f"`{order.name}` of {order.override.by} changed nothing: {step} had just ended.")
         self._incident.end(step, workflow.now(), says, status)
         self._publish(None)
 
@@ -226,34 +291,54 @@ class StepRunner:
         finally:
             self._waits_at = None
 
-    async def _once(
-        self,
-        name: ActivityName,
-        argument: Callable[[], Message],
-        result: type[R],
-        says: str,
-        timing: Timing,
-        *,
-        restart_on_change: bool,
-    ) -> R:
-        sent = argument()
+    def _told(self, step: Step, name: OverrideName | None = None) -> StepOrder | None:
+        """What a human told about this step and was not obeyed yet."""
+        order = self._controls.order
+        return order if order and order.step is step and name in (None, order.name) else None
+
+    def _move(self, step: Step, deadline: Deadline, ran: timedelta | None) -> None:
+        """Before a step's act is started anew: how long it may take now. ``ran`` is None where it failed."""
+        order = self._told(step)
+        if order and order.name is OverrideName.EXTEND_DEADLINE:
+            assert order.override.extension is not None
+            deadline.extend(order.override.extension, ran)
+        elif ran is None or (order and order.name is OverrideName.RETRY_STEP):
+            deadline.renew()
+
+    async def _try(self, act: _Act[R]) -> R:
+        """One try of an act, which what humans told about the step may interrupt."""
+        # Whatever waits to be obeyed was about the try before this one.
+        self._controls.order = None
+        started = workflow.now()
+        try:
+            return await self._once(act)
+        except _Interrupted:
+            if act.deadline:
+                self._move(act.step, act.deadline, ran=workflow.now() - started)
+            raise
+
+    async def _once(self, act: _Act[R]) -> R:
+        sent = act.argument()
+        timing = until(act.deadline.now) if act.deadline else act.timing
         handle: workflow.ActivityHandle[R] = workflow.start_activity(
-            name,
+            act.name,
             sent,
-            result_type=result,
+            result_type=act.result,
             start_to_close_timeout=timing.start_to_close,
             schedule_to_close_timeout=timing.schedule_to_close,
             heartbeat_timeout=HEARTBEAT,
             retry_policy=RETRY,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=says[:100],
+            summary=act.says[:100],
         )
 
         def interrupted() -> bool:
+            if self._told(act.step):
+                return True
             if self.committed:
                 return False
             pressed = self._controls.held or self._controls.stop is not None
-            return pressed or (restart_on_change and argument() != sent)
+            return pressed or (act.restart_on_change and act.argument() != sent)
 
         try:
             await workflow.wait_condition(lambda: handle.done() or interrupted())
@@ -273,19 +358,19 @@ class StepRunner:
                 raise _Interrupted
         return handle.result()
 
-    async def _failed(self, step: Step, error: ActivityError) -> None:
+    async def _failed(self, step: Step, error: ActivityError, deadline: Deadline | None) -> None:
         kind, message = describe(error)
-        outcome = _ENDS.get(kind) if kind else None
+        outcome = ENDS.get(kind) if kind else None
         if kind is ErrorType.POLICY_FORBIDS and step is Step.QUARANTINE:
             outcome = Outcome.REFUSED
         if outcome and not self.committed:
             self.end(step, message, StepStatus.FAILED)
             raise IncidentEnded(outcome, message)
-        transient = kind is None or kind in _TRANSIENT
+        transient = kind is None or kind in TRANSIENT
         again = (
             "It is tried again by itself later, or now with `resume`." if transient else "Press `resume` when mended."
         )
-        await self.park(step, f"{step} failed: {message} {again}", retries_itself=transient)
+        await self.park(step, f"{step} failed: {message} {again}", retries_itself=transient, deadline=deadline)
 
     async def _wait_for_human(
         self, stand: Stand, says: str, answered: Callable[[], bool], *, by_itself: Callable[[], bool]
@@ -326,17 +411,3 @@ class StepRunner:
         if stop is OverrideName.RELEASE:
             raise IncidentEnded(Outcome.RELEASED, f"{by.by} had the node given back: {by.reason}")
         raise IncidentEnded(Outcome.ABORTED, f"{by.by} ended the incident; the node stays quarantined: {by.reason}")
-
-
-def failed_while_stopping(failure: BaseException | None) -> bool:
-    """Whether an act that was told to stop failed in place of saying so, or its worker died: it is not tried again."""
-    return isinstance(failure, ActivityError) and failure.retry_state is RetryState.CANCEL_REQUESTED
-
-
-def describe(error: ActivityError) -> tuple[ErrorType | None, str]:
-    """The type and the sentence of a failed act; no type where it timed out."""
-    cause = error.cause
-    if isinstance(cause, ApplicationError):
-        known = ErrorType(cause.type) if cause.type in set(ErrorType) else None
-        return known, cause.message
-    return None, f"{error.activity_type} did not finish in time ({cause or error})."

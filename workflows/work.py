@@ -21,10 +21,11 @@ with workflow.unsafe.imports_passed_through():
     from workflows import sentences
     from workflows.gang_state import as_seen_by
     from workflows.incident_state import Incident
-    from workflows.overrides import Stand
+    from workflows.override_table import Stand
     from workflows.permits import Permits
+    from workflows.step_orders import Deadline, StepSkipped
     from workflows.step_runner import StepRunner
-    from workflows.timing import PERMIT, until
+    from workflows.timing import PERMIT
 
 _FRESH: Final = timedelta(minutes=2)
 """How long what was found on a node is believed: whoever waited longer for leave looks again."""
@@ -52,6 +53,8 @@ class Work:
         self._jobs = gang.JobsOnNode()
         self._found_at: datetime | None = None
         self._held = False
+        self._waits_no_more = False
+        """A human said not to wait for the gangs' checkpoints."""
         self._joined: dict[str, gang.JobOnNode] = {}
         self._states: dict[str, gang.GangState] = {}
         self._first: dict[str, str] = {}
@@ -135,10 +138,19 @@ class Work:
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
     async def released(self) -> None:
-        """Wait until the gangs have seen to their checkpoints."""
+        """Wait until the gangs have seen to their checkpoints.
+
+        Raises:
+            StepSkipped: a human will not have them waited for; they are not waited for again.
+        """
         for job in self._joined.values():
-            if job.job not in self._states:
+            if job.job in self._states or self._waits_no_more:
+                continue
+            try:
                 await self._await(job)
+            except StepSkipped:
+                self._waits_no_more = True
+                raise
 
     async def _await(self, job: gang.JobOnNode) -> None:
         state = await self._runner.act(
@@ -149,6 +161,7 @@ class Work:
             says=f"Waiting until {job.job} has saved a checkpoint.",
             timing=PERMIT,
             restart_on_change=True,
+            stand=Stand.WITH_GANG,
         )
         self._states[job.job] = state
         self._first[job.job] = state.first
@@ -158,7 +171,7 @@ class Work:
 
     async def save_the_others(self, nonce: str) -> None:
         """Ask the jobs that have no part elsewhere. Nothing is done where none of them declares a checkpoint."""
-        rules, deadline = self._incident.policy.checkpoints, self._incident.policy.deadlines.checkpoint
+        rules, deadline = self._incident.policy.checkpoints, Deadline(self._incident.policy.deadlines.checkpoint)
         gangs = {job.job for job in self._jobs.gangs}
         if self.in_gangs and not self._jobs.declared_alone:
             self.checkpoints += tuple(
@@ -179,9 +192,12 @@ class Work:
                 data=plan.data,
                 device_resource=plan.device_resource,
                 evidence_since=plan.evidence_since if plan.data is DataTrust.SUSPECT else None,
-                deadline=deadline,
+                deadline=deadline.now,
                 ranks_alive=self._ranks_alive,
-                rules=rules,
+                # Whichever of its times a job is waited for, more was given to all of them.
+                rules=rules.model_copy(
+                    update={"urgent": deadline.of(rules.urgent), "longest": deadline.of(rules.longest)}
+                ),
                 leave_out=tuple(sorted(gangs)),
                 permit=permit,
             )
@@ -192,7 +208,7 @@ class Work:
             request,
             acts.Checkpoints,
             says="Asking the jobs on the node for a checkpoint.",
-            timing=until(max(deadline, rules.longest)),
+            deadline=deadline,
             restart_on_change=True,
         )
         self.checkpoints += answer.jobs
@@ -213,7 +229,9 @@ class Work:
             await self._receipts(())
 
     async def drained(self) -> None:
-        """The work is gone from the node: tell the gangs."""
+        """The work is gone from the node, or goes with it: tell the gangs."""
+        if not self.in_gangs:
+            return
         for job in self._joined.values():
             await self._leave(job, drained=True)
 
@@ -223,18 +241,19 @@ class Work:
         if not mine:
             return ""
         await self.give_back()
-        deadline = self._incident.policy.checkpoints.resume
-        answer = await self._runner.afterwards(
+        deadline = Deadline(self._incident.policy.checkpoints.resume)
+        answer = await self._runner.watch(
+            Step.CLOSE,
             ActivityName.FOLLOW_JOBS,
-            gang.FollowJobs(
+            lambda: gang.FollowJobs(
                 target=self._target(),
                 checkpoints=tuple(mine),
                 ranks={job.job: job.ranks for job in self._jobs.jobs},
-                deadline=deadline,
+                deadline=deadline.now,
             ),
             gang.JobsFollowed,
-            "until the jobs have passed their checkpoints",
-            until(deadline),
+            says="until the jobs have passed their checkpoints",
+            deadline=deadline,
         )
         if answer is None or not answer.jobs:
             return ""

@@ -16,7 +16,7 @@ from tests.runbook.world import NOW, finding, identity
 from workflows.assess import assess
 from workflows.incident_state import Incident
 from workflows.narrator import DETAILS_MAX, narrate
-from workflows.overrides import Stand
+from workflows.override_table import Stand
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -66,35 +66,40 @@ def unknown() -> Incident:
 
 
 @pytest.mark.parametrize(
-    ("name", "made", "stand"),
+    ("name", "made", "stand", "step"),
     [
-        ("running", incident(), Stand.RUNNING),
-        ("parked", parked(), Stand.PARKED),
-        ("closed", closed(), Stand.CLOSED),
-        ("starting", unknown(), Stand.RUNNING),
+        ("running", incident(), Stand.RUNNING, Step.DRAIN),
+        ("parked", parked(), Stand.PARKED, Step.DRAIN),
+        ("closed", closed(), Stand.CLOSED, None),
+        ("starting", unknown(), Stand.RUNNING, Step.IDENTIFY),
     ],
 )
-def test_details_are_as_they_were_looked_at(name: str, made: Incident, stand: Stand) -> None:
-    text = narrate(made.report(), stand) + "\n"
+def test_details_are_as_they_were_looked_at(name: str, made: Incident, stand: Stand, step: Step | None) -> None:
+    text = narrate(made.report(), stand, step) + "\n"
     golden = GOLDEN / f"details-{name}.md"
     if os.environ.get("NODEMEND_GOLDEN") == "write":
         golden.write_text(text)
     assert text == golden.read_text()
 
 
-@given(message=st.text(max_size=2000), words=st.text(max_size=3000), stand=st.sampled_from(Stand))
+@given(
+    message=st.text(max_size=2000),
+    words=st.text(max_size=3000),
+    stand=st.sampled_from(Stand),
+    step=st.sampled_from(Step),
+)
 def test_details_stay_within_what_a_url_carries_and_kernel_text_within_its_block(
-    message: str, words: str, stand: Stand
+    message: str, words: str, stand: Stand, step: Step
 ) -> None:
     made = incident()
     made.join(finding(message=message[:1024], signature="x"))
     made.summary = words
-    text = narrate(made.report(), stand)
+    text = narrate(made.report(), stand, step)
     assert len(text) <= DETAILS_MAX
     assert "<script" not in text.split("```")[0]
 
 
 def test_every_stand_says_what_can_be_pressed() -> None:
     for stand in Stand:
-        text = narrate(incident().report(), stand)
-        assert ("You can send" in text) == (stand not in (Stand.COMMITTED, Stand.CLOSED))
+        text = narrate(incident().report(), stand, Step.VERIFY)
+        assert ("You can send" in text) == (stand is not Stand.CLOSED)
