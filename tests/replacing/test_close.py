@@ -13,7 +13,7 @@ from tests.conftest import MakeNodeGroup
 
 def close(acting: Acting, target: Any) -> Closed:
     argument = CloseIncident(target=target, deadline=timedelta(seconds=60))
-    done: Closed = acting.do(CloseActivity(acting.cluster, acting.auto_scaling).close_incident, argument)
+    done: Closed = acting.do(CloseActivity(acting.cluster, acting.machines).close_incident, argument)
     return done
 
 
