@@ -21,7 +21,7 @@ from activities.eviction import Evictions, Refusal, Took
 from activities.identify import foreign_owners, is_ready
 from activities.last_resort import Limits, Resort, resort
 from activities.node_pods import NodePods
-from activities.pod_filters import Filtered, Verdict, controller_of, filter_pod, grace_period_s, next_wave
+from activities.pod_filters import HANGS_AFTER, Filtered, Verdict, controller_of, filter_pod, grace_period_s, next_wave
 from activities.volumes import held_volumes
 from activities.waiting import deadline, go_on, overdue, pause, report_progress
 from contract.acts import LIST_MAX, Drained, DrainNode
@@ -33,12 +33,15 @@ _LOOK_EVERY_S: Final = 0.25
 _GATHER_S: Final = 0.1
 _GATHER_PER_POD_S: Final = 0.005
 _CHECK_EVERY_S: Final = 1.0
-"""How old what is known of the node may be; before each round of evictions it is looked at anew."""
-_FACTS_EVERY_S: Final = 2.0
-"""The same of namespaces and DaemonSets."""
+"""How old what is known of the node may be when a pod is evicted."""
+_CHECK_IDLE_S: Final = 5.0
+"""The same while nothing is done but waiting: fifty drains at once must not be a load of their own (D34)."""
+_NAMESPACES_EVERY_S: Final = 5.0
+"""As often as a refused pod is asked again."""
+_DAEMON_SETS_EVERY_S: Final = 30.0
 _SETTLED_AFTER_S: Final = 0.5
 """A pod may have been on its way when the node was closed: before, "nothing is left" is not believed (D20)."""
-_VOLUMES_EVERY_S: Final = 2.0
+_VOLUMES_EVERY_S: Final = 5.0
 _GONE_KUBELET_GRACE_S: Final = 1
 """On a silent node; never 0, which would let two pods of one name run at once (D24)."""
 
@@ -78,9 +81,9 @@ class _Drain:
         self._budgets = Budgets(cluster)
         self._grace: int | None = None
         self._node: Json = {}
-        self._checked_at = -_CHECK_EVERY_S
-        self._has_daemon_set = _Recently(self._look_for_daemon_set)
-        self._opted_out = _Recently(self._look_for_opt_out)
+        self._checked_at = -_CHECK_IDLE_S
+        self._has_daemon_set = _Recently(self._look_for_daemon_set, _DAEMON_SETS_EVERY_S)
+        self._has_opted_out = _Recently(self._look_for_opt_out, _NAMESPACES_EVERY_S)
 
     def run(self) -> Drained:
         """Drain the node."""
@@ -88,10 +91,10 @@ class _Drain:
         with NodePods(self._cluster, self._name) as followed:
             pods = self._judged(followed.now())
             _refuse_forbidden(pods)
-            self._check(at_once=True)
+            self._check()
             mark_disrupting(self._cluster, self._argument.target, {NO_LOAD_BALANCER_LABEL: "true"})
             longest = timedelta(seconds=max((grace_period_s(pod.pod) for pod in pods), default=0))
-            limits = Limits(deadline(self._argument.deadline + longest), longest)
+            limits = Limits(self._end(longest), longest)
             abandoned: list[Filtered] = []
             while True:
                 pods = self._judged(followed.now())
@@ -105,13 +108,18 @@ class _Drain:
                     break
                 self._evict([pod for pod in next_wave(left, _now()) if self._progress.is_due(pod)])
                 self._show(waiting_total=len(left), waiting=blockers.waiting(left, self._progress, self._budgets))
-                self._check()
+                self._check(_CHECK_IDLE_S)
                 followed.wait(_LOOK_EVERY_S)
                 # A look costs as much as there are pods: with many of them, changes gather first.
                 pause(min(_GATHER_S, len(left) * _GATHER_PER_POD_S))
         staying = [pod for pod in pods if pod.verdict is Verdict.STAYS]
         volumes = self._await_volumes(staying, abandoned)
         return self._drained(staying, abandoned, volumes)
+
+    def _end(self, longest: timedelta) -> datetime:
+        end = deadline(self._argument.deadline + longest)
+        # No worker may have been there until now: the pods are asked, and have their time, before they are given up.
+        return _now() + longest + HANGS_AFTER if overdue(end) else end
 
     # --- the steps of a look ----------------------------------------------------------------------------------------
 
@@ -122,19 +130,23 @@ class _Drain:
                 daemon_set_exists=self._has_daemon_set(*_daemon_set_key(pod)),
                 evict_unmanaged=self._argument.evict_unmanaged_pods,
                 evict_local_storage=self._argument.evict_local_storage_pods,
-                opted_out=self._opted_out(pod["metadata"]["namespace"]),
+                opted_out=self._opted_out(pod),
             )
             for pod in pods
         ]
+
+    def _opted_out(self, pod: Json) -> bool:
+        # Of a pod that leaves already nobody needs to know.
+        return "deletionTimestamp" not in pod["metadata"] and self._has_opted_out(pod["metadata"]["namespace"])
 
     def _is_empty(self) -> bool:
         """A list of its own, beside what was followed: two in a row (D20)."""
         return not _left(self._judged(self._cluster.pods_on(self._name)))
 
-    def _check(self, *, at_once: bool = False) -> None:
+    def _check(self, no_older_than_s: float = _CHECK_EVERY_S) -> None:
         """Go on only while the node is ours and nobody else's, as seen a moment ago."""
         go_on()
-        if not at_once and time.monotonic() < self._checked_at + _CHECK_EVERY_S:
+        if time.monotonic() < self._checked_at + no_older_than_s:
             return
         self._node, _ = claimed_node(self._cluster, self._argument.target)
         node = self._node
@@ -157,7 +169,7 @@ class _Drain:
     def _evict(self, due: list[Filtered]) -> None:
         if not due or self._evictions.closed_for_s() > 0:
             return
-        self._check(at_once=True)
+        self._check(0.0)
         try:
             self._evictions.ask(due, self._grace, before_each=self._check, answer=self._take)
         finally:
@@ -227,7 +239,7 @@ class _Drain:
                     "attacher, and press `resume`; or set drain_escalation: terminate-instance.",
                 )
             self._show(waiting_total=len(held), waiting=held[:LIST_MAX], emptied_at=since.isoformat())
-            self._check()
+            self._check(_CHECK_IDLE_S)
             pause(_VOLUMES_EVERY_S)
         return held
 
@@ -274,13 +286,14 @@ class _Drain:
 class _Recently:
     """Remembers an answer for a moment."""
 
-    def __init__(self, look: Callable[..., bool]) -> None:
+    def __init__(self, look: Callable[..., bool], keep_s: float) -> None:
         self._look = look
+        self._keep_s = keep_s
         self._known: dict[tuple[str, ...], tuple[float, bool]] = {}
 
     def __call__(self, *key: str) -> bool:
-        looked_at, answer = self._known.get(key, (-_FACTS_EVERY_S, False))
-        if time.monotonic() >= looked_at + _FACTS_EVERY_S:
+        looked_at, answer = self._known.get(key, (-self._keep_s, False))
+        if time.monotonic() >= looked_at + self._keep_s:
             answer = self._look(*key)
             self._known[key] = time.monotonic(), answer
         return answer

@@ -33,11 +33,13 @@ class Gathering(Generic[K, V]):
         ask: Callable[[list[K]], Mapping[K, V]],
         at_most: int,
         pace_s: float = PACE_S,
+        window_s: float = WINDOW_S,
     ) -> None:
         """``ask`` answers at most ``at_most`` keys at once; a key that it leaves out has no answer."""
         self._ask = ask
         self._at_most = at_most
         self._pace_s = pace_s
+        self._window_s = window_s
         self._lock = threading.Lock()
         self._open: _Batch[K, V] | None = None
         self._free_at = 0.0
@@ -49,7 +51,7 @@ class Gathering(Generic[K, V]):
             leads = batch is None or (key not in batch.keys and len(batch.keys) >= self._at_most)
             if batch is None or leads:
                 batch = self._open = _Batch()
-                goes_at = max(time.monotonic() + WINDOW_S, self._free_at)
+                goes_at = max(time.monotonic() + self._window_s, self._free_at)
                 self._free_at = goes_at + self._pace_s
             batch.keys.add(key)
         if leads:

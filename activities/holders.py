@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from temporalio.client import Client, WorkflowExecution, WorkflowQueryFailedError
 from temporalio.service import RPCError
 
+from activities.errors import failure
 from contract.incident import IncidentReport
-from contract.names import INCIDENT_MEMO, PERMITS_QUERY, REMEDIATE_NODE, Phase, SearchAttribute
+from contract.names import DISRUPT_GANG, INCIDENT_MEMO, PERMITS_QUERY, REMEDIATE_NODE, ErrorType, Phase, SearchAttribute
 from contract.permit import PermitKind, PermitRequest
 
 _ANSWER_WITHIN: Final = timedelta(seconds=5)
@@ -23,9 +24,16 @@ _MAY_HOLD: Final = (Phase.ADMITTED, Phase.NEEDS_HUMAN)
 
 
 async def permits_in_use(client: Client, cluster: str) -> tuple[PermitRequest, ...]:
-    """The permits of all open incidents of a cluster. One that does not answer is taken to disrupt its node."""
+    """The permits of all open incidents and gangs of a cluster.
+
+    An incident that does not answer is taken to disrupt its node.
+
+    Raises:
+        ApplicationError: ``Unreachable`` when a gang does not answer: nobody else knows its nodes.
+    """
     phases = " OR ".join(f'{SearchAttribute.NODE_PHASE}="{phase}"' for phase in _MAY_HOLD)
-    query = f'WorkflowType="{REMEDIATE_NODE}" AND ExecutionStatus="Running" AND ({phases})'
+    holders = f'(WorkflowType="{REMEDIATE_NODE}" AND ({phases})) OR WorkflowType="{DISRUPT_GANG}"'
+    query = f'ExecutionStatus="Running" AND ({holders})'
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def ask(execution: WorkflowExecution) -> tuple[PermitRequest, ...]:
@@ -46,7 +54,13 @@ async def _permits_of(client: Client, execution: WorkflowExecution, cluster: str
     handle = client.get_workflow_handle(execution.id, run_id=execution.run_id)
     try:
         return tuple(await handle.query(PERMITS_QUERY, result_type=list[PermitRequest], rpc_timeout=_ANSWER_WITHIN))
-    except (RPCError, WorkflowQueryFailedError):
+    except (RPCError, WorkflowQueryFailedError) as error:
+        if execution.workflow_type == DISRUPT_GANG:
+            raise failure(
+                ErrorType.UNREACHABLE,
+                f"{execution.id} does not say which permits it holds, and FleetBudget has lost its memory of them. "
+                "Nothing new is granted until it answers: look at it in Temporal, or terminate it.",
+            ) from error
         return (_presumed(execution, report),) if report and report.identity else ()
 
 

@@ -26,6 +26,8 @@ from contract.names import (
     INSTANCE_TYPE_LABEL,
     KERNEL_LOG,
     NODEGROUP_LABEL,
+    REPLACES_ANNOTATION,
+    STARTUP_TAINT,
     ZONE_LABEL,
     ActivityName,
     ErrorType,
@@ -96,6 +98,13 @@ class IdentifyNodeActivity:
                 policy_version=policy.version,
             )
         identity = self._identity(request.cluster, node)
+        if parent := under_verification(node):
+            return NodeFacts(
+                identified=Identified.HANDED_OVER,
+                explanation=f"Node {identity.node} is not in service: {parent} is proving it as a replacement, sees "
+                "the finding on it, and counts it against it.",
+                policy_version=policy.version,
+            )
         if stale := why_stale(argument.reports, identity, annotations(node).get(HANDLED_ANNOTATION, "")):
             return NodeFacts(identified=Identified.STALE, explanation=stale, policy_version=policy.version)
         rules = policy.for_node(identity.group, identity.nodegroup)
@@ -219,6 +228,12 @@ def _stale(report: FaultReport, identity: NodeIdentity, handled: str) -> str:
             "findings start something."
         )
     return ""
+
+
+def under_verification(node: Json) -> str:
+    """The incident that is proving this machine; empty once it was opened to work, or was never a replacement."""
+    closed = any(taint["key"] == STARTUP_TAINT for taint in node["spec"].get("taints", []))
+    return annotations(node).get(REPLACES_ANNOTATION, "") if closed else ""
 
 
 def devices(node: Json) -> dict[str, int]:

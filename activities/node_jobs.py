@@ -1,12 +1,13 @@
 """A short Job on one very node: the probe of a new machine, the reset of an old one's devices.
 
-It is bound to the node by name, so that no cordon and no taint keeps it away, and tolerates what would evict it. Its
-name comes from the incident and its run: a second try finds the Job of the first.
+It is bound to the node by name, so that no cordon and no taint keeps it away, and tolerates what would evict it.
 """
 
 import hashlib
 from dataclasses import dataclass
 from typing import Final
+
+from temporalio import activity
 
 from activities.cluster import Json
 from activities.objects import Objects
@@ -56,8 +57,8 @@ def node_job(job: NodeJob, name: str, node: str, devices: dict[str, int], *, pri
 
 
 def job_name(what: str, target: Target, node_uid: str) -> str:
-    """One name for one purpose of one run of an incident, on one node."""
-    key = f"{target.fence.incident_id}/{target.fence.run_id}/{node_uid}/{what}"
+    """One name for one purpose of one act on one node: its retries find the Job, a `resume` makes another."""
+    key = f"{target.fence.incident_id}/{target.fence.run_id}/{activity.info().activity_id}/{node_uid}/{what}"
     return f"nodemend-{what}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
 

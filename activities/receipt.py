@@ -81,7 +81,7 @@ def sentence(
     identity = argument.target.identity
     device = f" ({argument.device})" if argument.device else ""
     parts = [
-        f"{job.pods} of its pods were moved off Node {identity.node}{device}, which failed: {argument.reason}.",
+        f"{job.pods} of its pods are moved off Node {identity.node}{device}, which failed: {argument.reason}.",
         f"Kernel: {argument.line[:_LINE_MAX]}",
     ]
     if checkpoint and checkpoint.step is not None:

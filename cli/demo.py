@@ -32,8 +32,9 @@ from contract.incident import IncidentReport
 from contract.names import ExitCode, OverrideName, incident_id
 from deploy.local.build import build
 from deploy.local.errors import StackError
-from deploy.local.scene import DemoScene, create_demo_scene
+from deploy.local.scene import FEATURE_RANKS, TRAINING_RANKS, DemoScene, create_demo_scene, wait_for
 from deploy.local.stack import Stack, running_stack
+from deploy.local.trainers import Trainer, training
 
 LIST: Final = "list"
 _STARTED_WITHIN_S: Final = 30.0
@@ -94,9 +95,15 @@ def _play(
         console.print(f"[dim]{policy_in_words(scene, real_kmsg=real_kmsg)}[/]")
         log = DEV_KMSG if real_kmsg else folder / "kmsg"
         records = results / "records"
-        with running_nodemend(stack, scene, folder, log, records, real_kmsg=real_kmsg) as processes:
+        with (
+            training(stack, scene.training_job, namespace=scene.namespace, ranks=TRAINING_RANKS) as trainer,
+            training(stack, scene.feature_job, namespace=scene.namespace, ranks=FEATURE_RANKS) as other,
+            running_nodemend(stack, scene, folder, log, records, real_kmsg=real_kmsg) as processes,
+        ):
+            trainers = {scene.training_job: trainer, scene.feature_job: other}
+            wait_for(lambda: all(t.has_saved() for t in trainers.values()), "the jobs' first checkpoints")
             try:
-                played = asyncio.run(_incident(stack, scene, fault, log, processes, console))
+                played = asyncio.run(_incident(stack, scene, trainers, fault, log, processes, console))
             except BaseException:
                 _keep_logs(folder, results)
                 raise
@@ -118,12 +125,18 @@ def _play(
 
 
 async def _incident(
-    stack: Stack, scene: DemoScene, fault: Fault, log: Path, processes: Nodemend, console: Console
+    stack: Stack,
+    scene: DemoScene,
+    trainers: dict[str, Trainer],
+    fault: Fault,
+    log: Path,
+    processes: Nodemend,
+    console: Console,
 ) -> _Played:
     client = await Client.connect(
         stack.temporal.address, namespace=stack.temporal.namespace, data_converter=pydantic_data_converter
     )
-    before, written_at = Before.take(stack, scene), datetime.now(UTC)
+    before = Before.take(stack, scene)
     line = about(fault.line, scene)
     console.print(f"Kernel log of [bold]{scene.node}[/]: [yellow]{escape(line)}[/]", soft_wrap=True)
     write_line(log, line)
@@ -152,7 +165,7 @@ async def _incident(
             _REMEDY,
             ExitCode.SOFTWARE,
         ) from error
-    return _Played(report, await prove(stack, scene, fault, before, handle, report, written_at), page)
+    return _Played(report, await prove(stack, scene, trainers, fault, before, handle, report), page)
 
 
 async def _wait_for_start(handle: Handle, processes: Nodemend) -> None:

@@ -39,8 +39,11 @@ def faults() -> dict[str, Fault]:
     """What can be played, by id."""
     from detector.catalogue import BUILT_IN, load_rules
 
-    rules = [(rule.id, Verdict(rule.verdict), rule.matches[0]) for rule in load_rules([BUILT_IN])]
-    playable = {name: Fault(name, verdict, line) for name, verdict, line in sorted(rules) if verdict in _ENDS}
+    playable = {
+        rule.id: Fault(rule.id, Verdict(rule.verdict), rule.matches[0])
+        for rule in sorted(load_rules([BUILT_IN]), key=lambda rule: rule.id)
+        if rule.verdict in _ENDS
+    }
     return {DEMO: Fault(DEMO, Verdict.HARDWARE, _DEMO_LINE), **playable}
 
 

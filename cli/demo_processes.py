@@ -30,6 +30,7 @@ groups:
     mode: act
     drills: {drills}
     max_disrupted_share: 0.2
+    checkpoints: {{gather: PT2S, resume: PT60S}}
     deadlines: {{settle: PT2S, soak: PT5S, checkpoint: PT30S, drain: PT60S, replacement: PT60S, verification: PT60S}}
 """
 _KERNEL_ERROR: Final = 3

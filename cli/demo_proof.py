@@ -20,9 +20,11 @@ from cli.demo_faults import Fault
 from cli.incidents import Handle, read_budget
 from contract.incident import IncidentReport
 from contract.names import QUARANTINE_TAINT, REPORT_FAULT, STARTUP_TAINT, Outcome, budget_id
+from deploy.jobs.nodemend_checkpoint import SUFFIX, CheckpointAgent
 from deploy.local.errors import StackError
 from deploy.local.scene import DemoScene, instances, is_ready, nodes, running_pods, wait_for
 from deploy.local.stack import Stack
+from deploy.local.trainers import Trainer
 
 DEVICES = "aws.amazon.com/neuron"
 
@@ -45,7 +47,6 @@ class Before:
     node_uid: str
     pods: frozenset[str]
     """UIDs of the pods on the node that have to leave."""
-    training_checkpoints: int
 
     @classmethod
     def take(cls, stack: Stack, scene: DemoScene) -> "Before":
@@ -56,34 +57,34 @@ class Before:
             instances=tuple(i["InstanceId"] for i in instances(stack, scene.group)),
             node_uid=node.metadata.uid,
             pods=frozenset(pod.metadata.uid for pod in work if pod.spec.node_name == scene.node),
-            training_checkpoints=len(_checkpoints(stack, scene.training_job)),
         )
 
 
 async def prove(
     stack: Stack,
     scene: DemoScene,
+    trainers: dict[str, Trainer],
     fault: Fault,
     before: Before,
     handle: Handle,
     report: IncidentReport,
-    written_at: datetime,
 ) -> list[Claim]:
     """Read everything back.
 
     Args:
         stack: the running stack.
         scene: what was set up.
+        trainers: the processes of its jobs.
         fault: what was played, and how it has to end.
         before: as it was before the line.
         handle: the incident.
         report: what the incident says of itself.
-        written_at: when the line was written.
     """
     claims = [*await _temporal(handle, fault, report)]
     if fault.outcome is Outcome.REPLACED:
         claims += [*_machines(stack, scene, before, report), *_work(stack, scene, before)]
-        claims += _saved(stack, scene, before, report, written_at)
+        for job, trainer in trainers.items():
+            claims += _trained(scene, job, trainer, report)
     else:
         claims += _untouched(stack, scene, before)
     return claims
@@ -206,34 +207,41 @@ def _work(stack: Stack, scene: DemoScene, before: Before) -> Iterator[Claim]:
     )
 
 
-def _saved(
-    stack: Stack, scene: DemoScene, before: Before, report: IncidentReport, written_at: datetime
-) -> Iterator[Claim]:
-    training = _checkpoints(stack, scene.training_job)
-    last = training[-1] if training else {"step": "?", "time": written_at.isoformat()}
-    told = report.facts.get(f"checkpoint {scene.namespace}/Job/{scene.training_job}", "")
-    suspect = report.plan is not None and report.plan.data == "suspect"
-    if suspect:
+def _trained(scene: DemoScene, job: str, trainer: Trainer, report: IncidentReport) -> Iterator[Claim]:
+    """One job: asked or not as the fault allows, resumed where it should, and past it."""
+    told = report.facts.get(f"checkpoint {scene.namespace}/Job/{job}", "")
+    manifests = _manifests(trainer)
+    asked = [item for item in manifests if item["nonce"]]
+    since = report.plan.evidence_since if report.plan and report.plan.data == "suspect" else None
+    if since and job == scene.training_job:
+        # It holds the failing device. The other holds none: what that computed can be believed whatever the fault.
+        good = [item for item in manifests if datetime.fromisoformat(str(item["time"])) < since]
+        wanted = good[-1] if good else {"step": None}
         yield Claim(
-            f"{scene.training_job} was not asked; its step {last['step']} from before the fault is named",
-            len(training) == before.training_checkpoints
-            and f"step {last['step']} " in told
-            and datetime.fromisoformat(str(last["time"])) < written_at,
-            f"disk: {len(training)} checkpoints; report: {told}",
+            f"{job} was not asked; its step {wanted['step']} from before the fault is named",
+            not asked and f"step {wanted['step']} " in told,
+            f"disk: {len(asked)} were asked for; report: {told}",
         )
-    # What a device that can be believed computed is worth saving, so then both jobs are asked.
-    for job in (scene.feature_job,) if suspect else (scene.training_job, scene.feature_job):
-        known = _checkpoints(stack, job)
-        newest = known[-1] if known else {}
-        told = report.facts.get(f"checkpoint {scene.namespace}/Job/{job}", "")
+    else:
+        wanted = asked[-1] if asked else {"step": None}
         yield Claim(
-            f"{job} was asked for a checkpoint and answered",
-            bool(newest.get("nonce"))
-            and Path(urlparse(str(newest.get("uri"))).path).exists()
-            and str(newest.get("uri")) in told
-            and datetime.fromisoformat(str(newest["time"])) > written_at,
-            f"disk: step {newest.get('step')} with nonce {newest.get('nonce')}; report: {told}",
+            f"{job} was asked once, saved step {wanted['step']}, and its checksums hold",
+            len(asked) == 1 and str(wanted["uri"]) in told and CheckpointAgent(trainer.folder).is_whole(wanted),
+            f"disk: {len(asked)} were asked for; report: {told}",
         )
+    resumed, at, step = trainer.resumed_at, trainer.at(), wanted["step"]
+    # A job that can be believed trains on until it is evicted, and may have saved by itself once more.
+    exact = bool(since) and job == scene.training_job
+    seen = report.facts.get(f"resumed {scene.namespace}/Job/{job}", "")
+    yield Claim(
+        f"{job} resumed from step {step}{'' if exact else ' or later'} and is past it",
+        step is not None
+        and len(resumed) == 2
+        and (resumed[1] == step + 1 if exact else resumed[1] > step)
+        and at > step
+        and seen.startswith("past its checkpoint"),
+        f"its process: took up at steps {resumed}, is at step {at}; report: {seen}",
+    )
 
 
 def _untouched(stack: Stack, scene: DemoScene, before: Before) -> Iterator[Claim]:
@@ -269,10 +277,9 @@ def _ec2_state(stack: Stack, instance_id: str) -> str:
     return str(found[0]["State"]["Name"]) if found else "unknown to EC2"
 
 
-def _checkpoints(stack: Stack, job: str) -> list[dict[str, object]]:
-    folder = next(iter(stack.exec_dir.rglob(job)), None)
-    entries = sorted(folder.glob("step-*.json")) if folder else []
-    return [json.loads(entry.read_text()) for entry in entries]
+def _manifests(trainer: Trainer) -> list[dict[str, Any]]:
+    """All that there are, oldest first."""
+    return [json.loads(path.read_text()) for path in sorted(trainer.folder.glob(f"step-*{SUFFIX}"))]
 
 
 def _apps(scene: DemoScene) -> tuple[str, str, str]:

@@ -198,6 +198,43 @@ def report(
     _run(show())
 
 
+@app.command("checkpoint-agent", add_help_option=False, context_settings=_PASS_ON)
+def checkpoint_agent(context: typer.Context) -> None:
+    """Checkpoints of a training job: the file deploy/jobs/nodemend_checkpoint.py, as jobs run it."""
+    from deploy.jobs.nodemend_checkpoint import main as run
+
+    _end(run(context.args))
+
+
+@app.command(epilog=EXIT_CODES)
+def history(
+    key: Annotated[str, typer.Argument(help="A node, an instance, a host or a serial number; all without.")] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Of the workers.", envvar="NODEMEND_NAMESPACE")
+    ] = "default",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show machines that failed, as the cluster remembers them across incidents. Needs the cluster (KUBECONFIG)."""
+    from temporalio.exceptions import ApplicationError
+
+    from cli.history import history_view, remembered
+    from contract.names import ErrorType
+    from worker.errors import StartError
+
+    try:
+        machines = remembered(key, namespace)
+    except StartError as error:
+        raise CommandError(str(error), "", error.code) from error
+    except ApplicationError as error:
+        denied = error.type == ErrorType.ACCESS_DENIED
+        code = ExitCode.NO_PERMISSION if denied else ExitCode.UNAVAILABLE
+        raise CommandError(error.message, "Check KUBECONFIG and your rights on ConfigMaps.", code) from error
+    if output is Output.JSON:
+        _print_json([_plain(machine) for machine in machines])
+    else:
+        _console().print(history_view(machines, key, namespace))
+
+
 @app.command(add_help_option=False, context_settings=_PASS_ON)
 def local(context: typer.Context) -> None:
     """The embedded stack: Temporal, Kubernetes and AWS on this machine."""
@@ -213,6 +250,14 @@ def rules(context: typer.Context) -> None:
     from cli.rules import app as rules_app
 
     rules_app(args=context.args, prog_name="nodemend rules")
+
+
+@app.command(add_help_option=False, context_settings=_PASS_ON)
+def policy(context: typer.Context) -> None:
+    """The policy: check a file line by line, show what holds."""
+    from cli.policy import app as policy_app
+
+    policy_app(args=context.args, prog_name="nodemend policy")
 
 
 @app.command(epilog=EXIT_CODES)

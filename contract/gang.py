@@ -9,7 +9,7 @@ from contract.acts import JobCheckpoint
 from contract.fault import DataTrust
 from contract.identity import Target
 from contract.model import Message
-from contract.permit import PermitRequest
+from contract.permit import PermitApproval, PermitRequest
 from contract.policy import CheckpointPolicy
 
 
@@ -68,6 +68,9 @@ class GangMember(Message):
     evidence_since: datetime | None = None
     ranks_alive: bool = True
     signature: str = ""
+    rule: str = ""
+    approval: PermitApproval | None = None
+    """A human lets the gang pass what guards the fleet's budget."""
     covered: bool = False
     """The node's incident holds leave already, by another gang."""
 

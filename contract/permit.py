@@ -53,11 +53,20 @@ class PermitRequest(Message):
     """How urgent, from 0: each step is worth an hour of waiting."""
     traits: Traits = Field(default_factory=dict)
     approval: PermitApproval | None = None
+    job: str = ""
+    """The gang in whose name it is asked; empty for an incident's own."""
+    members: tuple[str, ...] = ()
+    """The gang's other failing nodes: one patient, so they pass as one, and all of them count from then on."""
 
     @property
     def fault(self) -> str:
         """What makes faults of two nodes the same: the rule, for a signature names the device too."""
         return self.rule or self.signature
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All that it disturbs."""
+        return (self.node, *self.members)
 
     @property
     def token(self) -> str:

@@ -122,12 +122,12 @@ class RebootMode(StrEnum):
 class StartupTaint(StrEnum):
     """Who closes a new machine to work until it is proven (V6)."""
 
-    REGISTRATION = "registration"
-    """The kubelet, from the launch template: every new machine, ours or not, waits for somebody to open it. Work never
-    lands early; while Nodemend is down, and for scale-ups, something else has to remove the taint."""
     NODEMEND = "nodemend"
-    """Nodemend, when it claims the replacement: new capacity is never held up by an outage of Nodemend; work may land
-    in the seconds before the claim."""
+    """Nodemend, when it claims the replacement, unless its kubelet did: new capacity that is no replacement is never
+    held up, and neither is any while Nodemend is down; work may land in the seconds before the claim."""
+    REGISTRATION = "registration"
+    """The kubelet alone, from the launch template: work never lands early; what Nodemend did not claim, scale-ups and
+    all that comes while it is down, waits for somebody else to remove the taint."""
 
 
 class ReturningMachine(StrEnum):
@@ -167,7 +167,7 @@ class ReplacementPolicy(Document):
     """``namespace/name`` of DaemonSets whose pod must be ready on a replacement (V7)."""
     probe: NodeJob | None = None
     """A Job that must succeed on a replacement while it is closed to other work (V9); None for none."""
-    startup_taint: StartupTaint = StartupTaint.REGISTRATION
+    startup_taint: StartupTaint = StartupTaint.NODEMEND
     returning_machine: ReturningMachine = ReturningMachine.REFUSE
     failed_repairs_max: int = Field(default=3, ge=1)
     """Replacements of a group that may fail within a day before a human is asked (V11)."""

@@ -8,6 +8,8 @@ import json
 import re
 from typing import Any, Final, NamedTuple
 
+from detector.kmsg import unescape
+
 _KEY_VALUE: Final = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,40})=([^\s\"']{1,200})")
 """The line's own ``key=value`` pairs, e.g. ``nd-id=3``."""
 _PLACE: Final = re.compile(r"\{([\w-]+)\}")
@@ -100,6 +102,9 @@ class Catalogue:
 
 def normalised(text: str) -> str:
     """One blank where the kernel or a driver wrote several, a tab or a line's end: patterns say one blank."""
+    if "\\x" in text:
+        # A capture may hold lines as /dev/kmsg escapes them; what was unescaped once is not changed by it again.
+        text = unescape(text)
     return " ".join(text.split()) if "  " in text or not text.isprintable() else text
 
 

@@ -48,6 +48,11 @@ class Acting:
     heartbeats: list[Any] = field(default_factory=list)
 
     @property
+    def admin(self) -> Cluster:
+        """The cluster as its administrator sees it, for what others do to it."""
+        return Cluster(self.core.api_client)
+
+    @property
     def machines(self) -> Machines:
         """What replaces machines here."""
         return Machines(self.cluster, self.auto_scaling)

@@ -37,6 +37,7 @@ QUICK_POLICY: dict[str, Any] = {
     "max_concurrent": 5,
     "max_disrupted_share": 1.0,
     "max_quarantined_share": 1.0,
+    "checkpoints": {"gather": "PT0.5S", "resume": "PT1S"},
     "deadlines": {"settle": "PT0S", "soak": "PT0.5S", "drain": "PT20S", "replacement": "PT60S"},
 }
 

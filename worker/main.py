@@ -48,7 +48,9 @@ BEAT: Final = timedelta(seconds=2)
 """How often acts beat: well under their heartbeat time-out, so that only a dead worker is silent that long."""
 STICKY: Final = timedelta(seconds=5)
 """How much later the incidents that a killed worker had in its cache move on."""
-PASSTHROUGH: Final = ("contract", "pydantic", "pydantic_core", "annotated_types")
+PASSTHROUGH: Final = ("contract", "workflows", "pydantic", "pydantic_core", "annotated_types")
+"""Loading the workflows anew for each incident costs a third of its CPU time in the worker. What the sandbox would
+hold, ``tests/deciding/test_determinism.py`` holds."""
 
 
 def main(_argv: Sequence[str] | None = None) -> int:
@@ -164,7 +166,7 @@ def make_budget_worker(client: Client, acts: Sequence[object]) -> Worker:
 
 
 def sandbox() -> SandboxedWorkflowRunner:
-    """The sandbox of workflows, with the contract's models passed through."""
+    """The sandbox of workflows, with our own modules passed through."""
     return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSTHROUGH))
 
 

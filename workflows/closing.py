@@ -1,5 +1,7 @@
 """The end of an incident, whatever it is: what is held goes back, the record is written, people see how it ended."""
 
+from typing import Final
+
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
@@ -16,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.step_runner import StepRunner
     from workflows.work import Work
 
-_GIVES_BACK = frozenset({Outcome.RELEASED, Outcome.VETOED, Outcome.REPAIRED})
+_GIVES_BACK: Final = frozenset({Outcome.RELEASED, Outcome.VETOED, Outcome.REPAIRED})
 """A human said so, by `release` or on the node itself, or it was repaired and proven. No other end opens a node."""
 
 

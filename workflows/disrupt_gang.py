@@ -40,7 +40,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from contract.permit import AskPermit, PermitAnswer, PermitRequest, ReturnPermits
     from workflows.gang_state import Gang
-    from workflows.step_runner import describe
+    from workflows.step_runner import describe, failed_while_stopping
     from workflows.timing import HEARTBEAT, PERMIT, QUICK, RETRY, Timing
 
 _FIRST_MEMBER: Final = timedelta(minutes=10)
@@ -75,9 +75,11 @@ class DisruptGang:
                 await self._have_leave()
                 await self._see_to_the_checkpoint()
                 await self._until_another_fails()
-        finally:
-            self._gang.closing = True
-            await self._give_leave_back()
+        except asyncio.CancelledError:
+            self._gang.summary = "it was cancelled; its nodes' incidents start it anew where they need it."
+        # Not `finally`: that also runs, outside of the workflow, when a worker drops this from its cache.
+        self._gang.closing = True
+        await self._give_leave_back()
         await workflow.wait_condition(workflow.all_handlers_finished)
         return self._gang.state().model_copy(update={"stage": self._gang.stage})
 
@@ -149,13 +151,19 @@ class DisruptGang:
         self._show("it is queued for the fleet's leave to disturb the job.")
         self._asked = self._asked or gang.permit()
         while gang.undrained and not gang.covered:
+            self._asked = self._asked.model_copy(update={"approval": gang.approval})
             asked = AskPermit(request=self._asked, nudges=self._nudges)
             if await self._interruptible(
                 ActivityName.ASK_PERMIT,
                 asked,
                 PermitAnswer,
                 PERMIT,
-                lambda asked=asked: not gang.undrained or gang.covered or self._nudges != asked.nudges,
+                lambda asked=asked: (
+                    not gang.undrained
+                    or gang.covered
+                    or self._nudges != asked.nudges
+                    or gang.approval != asked.request.approval
+                ),
             ):
                 self._granted = True
                 return
@@ -278,7 +286,7 @@ class DisruptGang:
             handle.cancel()
             await workflow.wait_condition(handle.done)
             failure = handle.exception()
-            if failure and is_cancelled_exception(failure):
+            if failure and (is_cancelled_exception(failure) or failed_while_stopping(failure)):
                 return None
         return handle.result()
 

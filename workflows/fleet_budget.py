@@ -236,7 +236,8 @@ class FleetBudget:
         holders = tuple(item.request for item in held if workflow.now() - item.granted_at >= _CHECK_HOLDERS)
         patient = [item.request for item in queue if workflow.now() - item.asked_at >= _CHECK_HOLDERS]
         first = self._passes * _CHECKED_AT_ONCE % max(1, len(patient))
-        nodes = {item.request.node for item in queue} | {item.request.node for item in held}
+        requests = [item.request for item in queue] + [item.request for item in held]
+        nodes = {node for request in requests for node in request.nodes}
         try:
             count: ClusterCount = await workflow.execute_activity(
                 ActivityName.COUNT_CLUSTER,

@@ -7,7 +7,7 @@ from contract.acts import CheckpointStatus, JobCheckpoint
 from contract.fault import DataTrust
 from contract.gang import GangMember, GangRequest, GangStage, GangState
 from contract.names import gang_id
-from contract.permit import PermitKind, PermitRequest
+from contract.permit import PermitApproval, PermitKind, PermitRequest
 
 MEMBERS_SHOWN: Final = 30
 
@@ -82,6 +82,11 @@ class Gang:
         """Whether a member's incident holds leave already, by another job on its node."""
         return any(member.covered for member in self.members.values())
 
+    @property
+    def approval(self) -> PermitApproval | None:
+        """A human's word on the permit that is waited for, given to any member's incident."""
+        return next((member.approval for member in self.members.values() if member.approval), None)
+
     def permit(self) -> PermitRequest:
         """The one permit for all members, in the name of the node that failed first."""
         member = next(iter(self.members.values()))
@@ -95,6 +100,10 @@ class Gang:
             node=identity.node,
             zone=identity.zone,
             signature=member.signature,
+            rule=member.rule,
+            job=self.request.job,
+            members=tuple(other.target.identity.node for other in self.members.values() if other is not member),
+            approval=self.approval,
         )
 
     def state(self) -> GangState:

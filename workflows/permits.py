@@ -65,7 +65,16 @@ class Permits:
             stand=Stand.QUEUED,
         )
         self._asked[kind] = True
-        # An approval is for the permit that waited when it was given, not for the next.
+        self.spend_approval()
+
+    @property
+    def approval(self) -> PermitApproval | None:
+        """A human's word that the permit which is waited for may pass what guards the budget."""
+        pressed = self._controls.permit_approval
+        return PermitApproval(by=pressed.by, reason=pressed.reason) if pressed else None
+
+    def spend_approval(self) -> None:
+        """It was for the permit that waited when it was given, not for the next."""
         self._controls.permit_approval = None
 
     async def give_back(self, *kinds: PermitKind, outcome: Outcome | None = None) -> None:
@@ -105,7 +114,6 @@ class Permits:
         """What is asked for, in the name of this run."""
         identity = self._incident.identity
         assert identity is not None
-        approval = self._controls.permit_approval
         return PermitRequest(
             kind=kind,
             incident_id=self._fence.incident_id,
@@ -118,5 +126,5 @@ class Permits:
             rule=self._incident.findings[0].rule,
             severity=severity_of(self._incident.findings),
             traits=self._incident.traits,
-            approval=PermitApproval(by=approval.by, reason=approval.reason) if approval else None,
+            approval=self.approval,
         )

@@ -277,6 +277,7 @@ class RemediateNode:
             await self._work.give_back()
             await self._runner.gate(Step.CHECKPOINT, sentences.unsaved(unsaved))
         self._tell(Step.CHECKPOINT, "checkpoints", sentences.checkpoints(self._work.checkpoints))
+        await self._work.announce()
 
     async def _drain(self) -> None:
         """Take the work off the node through the Eviction API."""
@@ -299,8 +300,7 @@ class RemediateNode:
             timing=until(policy.deadlines.drain + policy.deadlines.detach),
         )
         self._tell(Step.DRAIN, "drained", sentences.drained(drained))
-        if self._work.in_gangs:
-            await self._work.drained()
+        await self._work.drained()
 
     async def _mend(self) -> None:
         """Try what may repair this very machine, rung by rung, and end here where one does."""

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError, RetryState, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from contract.incident import StepStatus
@@ -269,6 +269,8 @@ class StepRunner:
             failure = handle.exception()
             if failure and is_cancelled_exception(failure):
                 raise _Interrupted
+            if failed_while_stopping(failure) and workflow.patched("interrupted-though-it-failed"):
+                raise _Interrupted
         return handle.result()
 
     async def _failed(self, step: Step, error: ActivityError) -> None:
@@ -324,6 +326,11 @@ class StepRunner:
         if stop is OverrideName.RELEASE:
             raise IncidentEnded(Outcome.RELEASED, f"{by.by} had the node given back: {by.reason}")
         raise IncidentEnded(Outcome.ABORTED, f"{by.by} ended the incident; the node stays quarantined: {by.reason}")
+
+
+def failed_while_stopping(failure: BaseException | None) -> bool:
+    """Whether an act that was told to stop failed in place of saying so, or its worker died: it is not tried again."""
+    return isinstance(failure, ActivityError) and failure.retry_state is RetryState.CANCEL_REQUESTED
 
 
 def describe(error: ActivityError) -> tuple[ErrorType | None, str]:

@@ -21,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import sentences
     from workflows.gang_state import as_seen_by
     from workflows.incident_state import Incident
+    from workflows.overrides import Stand
     from workflows.permits import Permits
     from workflows.step_runner import StepRunner
     from workflows.timing import PERMIT, until
@@ -120,7 +121,9 @@ class Work:
             says=f"Asking for leave to disturb {job.job}, which runs on {job.nodes} nodes.",
             timing=PERMIT,
             restart_on_change=True,
+            stand=Stand.QUEUED,
         )
+        self._permits.spend_approval()
 
     async def _leave(self, job: gang.JobOnNode, *, drained: bool) -> None:
         request, member = self._request(job), self._member(covered=False)
@@ -204,11 +207,15 @@ class Work:
 
     # --- afterwards ---------------------------------------------------------------------------------------------------
 
+    async def announce(self) -> None:
+        """Tell the jobs' owners what is about to happen: a job that starts again may read where to resume."""
+        if self.in_gangs:
+            await self._receipts(())
+
     async def drained(self) -> None:
-        """The work is gone from the node: tell the gangs, and the jobs' owners."""
+        """The work is gone from the node: tell the gangs."""
         for job in self._joined.values():
             await self._leave(job, drained=True)
-        await self._receipts(())
 
     async def follow(self) -> str:
         """Follow the jobs until they have passed their checkpoints. Returns what was seen; empty where nothing was."""
@@ -229,7 +236,7 @@ class Work:
             "until the jobs have passed their checkpoints",
             until(deadline),
         )
-        if answer is None:
+        if answer is None or not answer.jobs:
             return ""
         await self._receipts(answer.jobs)
         for job in answer.jobs:
@@ -293,6 +300,8 @@ class Work:
             evidence_since=plan.evidence_since if plan.data is DataTrust.SUSPECT else None,
             ranks_alive=self._ranks_alive,
             signature=self._incident.findings[0].signature,
+            rule=self._incident.findings[0].rule,
+            approval=self._permits.approval,
             covered=covered,
         )
 

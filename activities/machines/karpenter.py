@@ -13,7 +13,7 @@ from activities.machines.kind import Launches
 from activities.objects import Objects
 from contract.acts import AwaitReplacement, GroupSurvey, MarkUnhealthy, SurveyGroup
 from contract.identity import NodeIdentity
-from contract.names import ErrorType
+from contract.names import REASON_ANNOTATION, REPLACED_BY_ANNOTATION, ErrorType
 from contract.replacement import Answer, Found, GroupFinding
 
 NODEPOOL_LABEL: Final = "karpenter.sh/nodepool"
@@ -89,7 +89,7 @@ class KarpenterReplacer:
         claim = self._objects.get(path)
         if claim is None:
             return
-        note = {"nodemend.io/replaced-by": argument.target.fence.incident_id, "nodemend.io/reason": argument.reason}
+        note = {REPLACED_BY_ANNOTATION: argument.target.fence.incident_id, REASON_ANNOTATION: argument.reason}
         version = claim["metadata"]["resourceVersion"]
         self._objects.patch(path, {"metadata": {"resourceVersion": version, "annotations": note}})
         self._objects.delete(f"{_CLAIMS}/{identity.claim}", uid=claim["metadata"]["uid"])

@@ -58,6 +58,8 @@ class FleetKnobs:
     """Devices that a rebooted machine shows; None for all of them."""
     register_nodes: bool = True
     """Whether launched machines ever join the cluster."""
+    taint_at_registration: bool = True
+    """Whether the launch template has new machines register with the startup taint."""
     devices_on_launch: int | None = None
     """Devices that a launched machine shows; None for all of them."""
 
@@ -84,6 +86,7 @@ class Fleet:
         self._machines: dict[str, Machine] = {}
         self._subnets: dict[str, tuple[str, Iterator[IPv4Address]]] = {}
         self._books = Books(self.aws)
+        self._standing_by: set[str] = set()
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
@@ -191,6 +194,8 @@ class Fleet:
         self._notice_ended(name, set(listed), now)
         self._books.see_desired(name, group["DesiredCapacity"])
         at_work = [i for i in listed.values() if i["LifecycleState"] == "InService"]
+        self._standing_by |= {i["InstanceId"] for i in listed.values() if i["LifecycleState"] == "Standby"}
+        self._standing_by -= {i["InstanceId"] for i in at_work}
         unhealthy = [i for i in at_work if i["HealthStatus"] == "Unhealthy"]
         if _launches_first(group) and "Launch" not in suspended:
             # A maintenance policy that lets the group grow has it launch first (user guide, maintenance policies).
@@ -276,7 +281,9 @@ class Fleet:
         return bool(failing)
 
     def _emptiest_zone(self, group: str) -> str:
-        used = [m.zone for m in self._machines.values() if m.group == group and m.ended_at is None]
+        # Zones are balanced over what is in service (user guide, Temporarily remove instances: a standby unbalances).
+        mine = [m for m in self._machines.values() if m.group == group and m.ended_at is None]
+        used = [m.zone for m in mine if m.instance_id not in self._standing_by]
         return min(self._shapes[group].zones, key=used.count)
 
     def _terminate(self, machine: Machine, now: float) -> None:
@@ -316,7 +323,7 @@ class Fleet:
             shape=shape,
             group=group,
             launched_at=time.monotonic(),
-            fresh=fresh,
+            fresh=fresh and self.knobs.taint_at_registration,
         )
         self._machines[instance_id] = machine
         return machine

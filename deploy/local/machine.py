@@ -40,7 +40,7 @@ class Machine:
     group: str
     launched_at: float
     fresh: bool
-    """Launched into a running group, so it keeps the startup taint until somebody has verified it."""
+    """Registers with the startup taint, which it keeps until somebody has verified it."""
     node_uid: str = ""
     """Empty until it has registered."""
     registered_at: float | None = None

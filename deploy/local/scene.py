@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from mypy_boto3_autoscaling.type_defs import InstanceTypeDef
 
 __all__ = [
+    "FEATURE_RANKS",
     "GROUP",
     "NAMESPACE",
+    "TRAINING_RANKS",
     "DemoScene",
     "NodeGroup",
     "add_pod",
@@ -48,6 +50,8 @@ __all__ = [
 ]
 
 GROUP: Final = "trn1-training"
+TRAINING_RANKS: Final = 4
+FEATURE_RANKS: Final = 2
 _CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
 
 
@@ -116,17 +120,19 @@ def create_demo_scene(stack: Stack, *, group: str = GROUP, namespace: str = NAME
     """
     create_node_group(stack, group, 6)
     create_daemonset(stack, "node-agent", namespace=namespace, group=group)
-    create_training_job(stack, "train-llm", ranks=4, namespace=namespace, group=group)
-    wait_for(lambda: len(running_pods(stack, "train-llm", namespace)) == 4, "the pods of train-llm")
+    create_training_job(stack, "train-llm", ranks=TRAINING_RANKS, namespace=namespace, group=group, trains=True)
+    wait_for(lambda: len(running_pods(stack, "train-llm", namespace)) == TRAINING_RANKS, "the pods of train-llm")
     training_pod = min(running_pods(stack, "train-llm", namespace), key=lambda pod: str(pod.metadata.name))
     target: str = training_pod.spec.node_name
     others = [node.metadata.name for node in nodes(stack, group) if node.metadata.name != target]
     # The scheduler decides where pods go. Closing the others for a moment leaves it no choice, and leaves no trace in
     # the pods, which may go anywhere when they are evicted.
     with _cordoned(stack, others):
-        create_feature_job(stack, "feature-prep", ranks=2, namespace=namespace, group=group)
+        create_feature_job(stack, "feature-prep", ranks=FEATURE_RANKS, namespace=namespace, group=group, trains=True)
         create_web(stack, "web", replicas=1, namespace=namespace, group=group)
-        wait_for(lambda: len(running_pods(stack, "feature-prep", namespace)) == 2, "the pods of feature-prep")
+        wait_for(
+            lambda: len(running_pods(stack, "feature-prep", namespace)) == FEATURE_RANKS, "the pods of feature-prep"
+        )
         wait_for(lambda: len(running_pods(stack, "web", namespace)) == 1, "the first pod of web")
     _scale_web(stack, "web", namespace, 3)
     wait_for(lambda: len(running_pods(stack, "web", namespace)) == 3, "the pods of web")

@@ -12,7 +12,13 @@ from typing import Any, Final
 
 from kubernetes import client
 
-from contract.names import CHECKPOINT_ANNOTATION, CHECKPOINT_COMMAND_ANNOTATION, NODEGROUP_LABEL
+from contract.names import (
+    CHECKPOINT_ANNOTATION,
+    CHECKPOINT_COMMAND_ANNOTATION,
+    CHECKPOINT_MANIFESTS_ANNOTATION,
+    NODEGROUP_LABEL,
+)
+from deploy.jobs import nodemend_checkpoint
 from deploy.local import demo_job
 from deploy.local.machine import TRN1, MachineShape
 from deploy.local.stack import Stack
@@ -36,6 +42,7 @@ def create_training_job(
     group: str | None = None,
     shape: MachineShape = TRN1,
     checkpoints: int = 3,
+    trains: bool = False,
 ) -> None:
     """A Job whose every rank takes all devices of one node, and which declares a checkpoint.
 
@@ -47,9 +54,11 @@ def create_training_job(
         group: node group that it is confined to.
         shape: whose devices it takes.
         checkpoints: how many it has saved already, a minute apart.
+        trains: whether a process of ``trainers`` does its work, which then has its checkpoints.
     """
     limits = {shape.device_resource: str(shape.devices)}
-    _create_job(stack, name, ranks, namespace, checkpoints, _template(name, group=group, limits=limits))
+    declared = _declared(stack, f"{namespace}/{name}", checkpoints, trains=trains)
+    _create_job(stack, name, ranks, namespace, _template(name, group=group, limits=limits, annotations=declared))
 
 
 def create_feature_job(
@@ -60,9 +69,11 @@ def create_feature_job(
     namespace: str = NAMESPACE,
     group: str | None = None,
     checkpoints: int = 3,
+    trains: bool = False,
 ) -> None:
     """A Job that holds no devices and declares a checkpoint; arguments as for ``create_training_job``."""
-    _create_job(stack, name, ranks, namespace, checkpoints, _template(name, group=group))
+    declared = _declared(stack, f"{namespace}/{name}", checkpoints, trains=trains)
+    _create_job(stack, name, ranks, namespace, _template(name, group=group, annotations=declared))
 
 
 def create_web(
@@ -157,10 +168,27 @@ def checkpoint_annotations(stack: Stack, job: str, *, checkpoints: int = 0) -> d
     return {CHECKPOINT_ANNOTATION: "exec", CHECKPOINT_COMMAND_ANNOTATION: json.dumps(command)}
 
 
-def _create_job(
-    stack: Stack, name: str, ranks: int, namespace: str, checkpoints: int, template: dict[str, Any]
-) -> None:
-    template["metadata"]["annotations"] |= checkpoint_annotations(stack, f"{namespace}/{name}", checkpoints=checkpoints)
+def _declared(stack: Stack, job: str, checkpoints: int, *, trains: bool) -> dict[str, str]:
+    return training_annotations(stack, job) if trains else checkpoint_annotations(stack, job, checkpoints=checkpoints)
+
+
+def training_annotations(stack: Stack, job: str) -> dict[str, str]:
+    """Annotations as people write them who copied the helper into their image."""
+    folder = str(checkpoint_folder(stack, job))
+    command = [sys.executable, "-I", str(Path(nodemend_checkpoint.__file__).absolute()), "--dir", folder]
+    return {
+        CHECKPOINT_ANNOTATION: "exec",
+        CHECKPOINT_COMMAND_ANNOTATION: json.dumps(command),
+        CHECKPOINT_MANIFESTS_ANNOTATION: folder,
+    }
+
+
+def checkpoint_folder(stack: Stack, job: str) -> Path:
+    """Where a job named ``namespace/name`` keeps its checkpoints."""
+    return demo_job.folder_of(stack.exec_dir, job)
+
+
+def _create_job(stack: Stack, name: str, ranks: int, namespace: str, template: dict[str, Any]) -> None:
     template["spec"]["restartPolicy"] = "Never"
     job = {
         "apiVersion": "batch/v1",

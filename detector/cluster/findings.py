@@ -4,7 +4,7 @@ It is level triggered: each look says how a node is, and what is due follows fro
 is lost by a look that was missed, and nothing waits in a queue while Temporal is away.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -54,8 +54,23 @@ class Findings:
         """Nodes that something is known or awaited of."""
         return self._tracks.keys() | self._since.keys()
 
-    def look(self, view: NodeView, seen: Sequence[Sighting], relayed: Sequence[FaultReport], now: float) -> Look:
-        """A node is like this now."""
+    def look(
+        self,
+        view: NodeView,
+        seen: Sequence[Sighting],
+        relayed: Sequence[FaultReport],
+        now: float,
+        unheard: Container[str] = (),
+    ) -> Look:
+        """A node is like this now.
+
+        Args:
+            view: the node.
+            seen: what is wrong with it.
+            relayed: the reports that it carries.
+            now: in seconds since the epoch.
+            unheard: sources that have not answered yet: that they say nothing does not mean that it is over.
+        """
         tracks = self._tracks.setdefault(view.name, {})
         since = self._since.setdefault(view.name, {})
         look = Look([], {})
@@ -81,7 +96,8 @@ class Findings:
                 look.due.append(Due(subject, track, None, partial(_as_it_is, report)))
         for subject in since.keys() - present:
             del since[subject]
-        self._end(view, tracks, present, look, now)
+        silent = {subject for subject in tracks if subject.name.partition("/")[0] in unheard}
+        self._end(view, tracks, present | silent, look, now)
         self._tidy(view.name)
         return look
 

@@ -83,6 +83,8 @@ class Watching:
         self._all = Pause()
         self._in_a_row = 0
         self._suspects: set[str] = set()
+        self._unheard: set[str] = set()
+        """Sources that are asked and have not answered yet in this term."""
         self._ledger_pause = Pause()
         self._telling = Telling(say)
 
@@ -95,8 +97,10 @@ class Watching:
         self._findings = Findings(self._settings.cluster, self._version, self._ledger.load())
         self.informer.start()
         if self._settings.lease_poll_s:
+            self._unheard.add(ClusterSource.SILENCE)
             self._poll("leases", self._settings.lease_poll_s, self._look_at_leases)
         if self._settings.ec2_poll_s:
+            self._unheard.add(ClusterSource.EC2)
             self._poll("ec2", self._settings.ec2_poll_s, self._ask_ec2)
 
     def stop(self) -> None:
@@ -117,10 +121,12 @@ class Watching:
 
     def _look_at_leases(self, _polling: Polling) -> None:
         self._heartbeats.look(self._api, self._settings.namespace, time.time())
+        self._unheard.discard(ClusterSource.SILENCE)
 
     def _ask_ec2(self, polling: Polling) -> None:
         self._ec2 = self._ec2 or ec2.client()
         self._words = ec2.ask(self._ec2, polling.pause)
+        self._unheard.discard(ClusterSource.EC2)
 
     def round(self, active: Callable[[], bool]) -> None:
         """Look once, and send what is due while this replica is ``active``."""
@@ -161,8 +167,10 @@ class Watching:
         relayed, refused = reports_in(view, self._settings.cluster)
         if refused:
             self._telling.so(f"relayed/{view.name}", refused[0])
+        else:
+            self._telling.over(f"relayed/{view.name}")
         (self._suspects.discard if view.plain else self._suspects.add)(view.name)
-        look = self._findings.look(view, seen, relayed, now)
+        look = self._findings.look(view, seen, relayed, now, self._unheard)
         self._note(look.noted)
         return look.due
 

@@ -13,13 +13,33 @@ from pathlib import Path
 
 from deploy.local.fleet import FleetKnobs
 from deploy.local.stack import Stack, running_stack
-from tests.benchmarks import admission, demo, detector, drain, history, latency, storm, watch_cluster
+from tests.benchmarks import (
+    admission,
+    checkpoint,
+    demo,
+    detector,
+    drain,
+    history,
+    latency,
+    replacement,
+    storm,
+    watch_cluster,
+)
 from tests.benchmarks.figures import Figure, write
 
 Measure = Callable[[Stack, Path], Iterator[Figure]]
 
 BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
     "admission": (admission.measure, ("admission_10000_nodes_1000_requests_ms",)),  # type: ignore[dict-item]
+    "checkpoint": (
+        checkpoint.measure,
+        (
+            "checkpoint_lost_steps_without",
+            "checkpoint_lost_steps_with",
+            "checkpoint_time_added_s",
+            "checkpoint_requests_per_gang",
+        ),
+    ),
     "demo": (demo.measure, ("warm_demo_s",)),  # type: ignore[dict-item]
     "detector": (detector.measure, ("detector_rss_idle_mib",)),
     "drain": (
@@ -49,7 +69,7 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
     "watch-cluster": (
         watch_cluster.measure,
         (
-            "watch_cluster_sync_s",
+            "watch_cluster_sync_cpu_s",
             "watch_cluster_idle_cpu_percent",
             "watch_cluster_heartbeats_cpu_percent",
             "condition_to_workflow_p50_s",
@@ -64,6 +84,17 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
             "storm_permits_over_limit",
             "storm_growth_100_to_1000",
             "storm_budget_history_events",
+        ),
+    ),
+    "replacement": (
+        replacement.measure,
+        (
+            "replacement_overhead_s",
+            "aws_calls_per_incident",
+            "aws_calls_per_100_at_once",
+            "incidents_failed_of_100_at_once",
+            "double_replacements",
+            "incidents_failed_under_faults",
         ),
     ),
 }

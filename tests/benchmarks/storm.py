@@ -21,7 +21,7 @@ from contract.permit import BudgetState, PermitKind
 from deploy.local.scene import create_node_group, nodes
 from deploy.local.stack import CLUSTER, Stack
 from tests.benchmarks.figures import Figure, at_most
-from tests.harness import QUICK_POLICY, connect, report_about, running_worker, send, write_policy
+from tests.harness import QUICK_POLICY, connect, prove, report_about, running_worker, send, write_policy
 
 GROUPS: Final = 10
 SHARE: Final = 0.9
@@ -84,6 +84,8 @@ async def _play(stack: Stack, names: list[str], limit: int) -> Outcome:
         )
         for name in names
     ]
+    for proof in reports:
+        await asyncio.to_thread(prove, stack, proof)
     started = time.monotonic()
 
     async def report(number: int) -> None:

@@ -299,3 +299,45 @@ def test_reason_and_what_releases_it_are_sentences_for_people() -> None:
     assert item.reason == "g already has 1 of at most 1 nodes disrupted (n0)"
     assert item.releases == "It goes on when one of them is repaired."
     assert request("n0").token != request("n1").token
+
+
+# --- gangs ------------------------------------------------------------------------------------------------------------
+
+
+def gang(*nodes: str, **more: object) -> QueuedRequest:
+    asked = queued(nodes[0], incident="disrupt-c-train", **more)
+    members = {"job": "ml/Job/train", "members": nodes[1:]}
+    return asked.model_copy(update={"request": asked.request.model_copy(update=members)})
+
+
+def test_gang_is_one_patient_and_all_its_nodes_count_from_then_on() -> None:
+    count = world(group(10, 10, concurrent=1, share=0.5))
+    admission = decide(count, [gang("n0", "n1", "n2", age_s=9), queued("n5")])
+    assert granted(admission) == ["n0"]
+    assert why(admission, "n5") == "g already has 3 of at most 1 nodes disrupted (n0, n1, n2)"
+
+
+def test_gang_and_the_incidents_of_its_nodes_do_not_wait_for_each_other() -> None:
+    count = world(group(10, 10))
+    own, other = held("n0"), queued("n0", incident="drill-n0")
+    assert granted(decide(count, [gang("n0", "n1")], [own])) == ["n0"]
+    assert not granted(decide(count, [other], [own]))
+
+
+# --- capacity that does not come --------------------------------------------------------------------------------------
+
+
+def test_pitfall_7_machine_that_works_is_not_given_up_while_missing_ones_are_not_launched() -> None:
+    """In a Capacity Block nothing may come back for what is given up."""
+    count = world(group(16, 15, share=0.1))
+    assert "1 of 16 nodes of g are out of work already" in why(decide(count, [queued("n0")]), "n0")
+
+
+def test_pitfall_8_what_gathered_behind_a_pause_does_not_fire_at_once() -> None:
+    policy = wide(disruptions=Rate(per_hour=60, burst=3))
+    paused = Memory(pauses=(Pause(by="ada", reason="capacity", at=NOW),))
+    count = world(group(50, 50), policy=policy)
+    waiting = decide(count, [queued(f"n{i}") for i in range(40)], memory=paused)
+    assert not waiting.granted
+    resumed = Memory(buckets=waiting.memory.buckets)
+    assert len(decide(count, list(waiting.waiting), [], resumed, NOW + timedelta(days=2)).granted) == 3

@@ -103,7 +103,7 @@ def test_d8_refusal_of_a_terminating_namespace_is_waited_out_and_no_missing_righ
     assert found
     acting.core.delete_namespace(namespace)
     with pytest.raises(ApiException) as raised:
-        acting.cluster.evict(found, None)
+        acting.admin.evict(found, None)
     refusal = read_answer(raised.value, "p")
     assert raised.value.status == 403
     assert isinstance(refusal, Refusal)

@@ -25,7 +25,7 @@ def test_d1_eviction_names_the_pod_by_uid_so_that_its_successor_is_left_alone(
     assert found
     earlier = {**found, "metadata": {**found["metadata"], "uid": "00000000-0000-0000-0000-000000000000"}}
     with pytest.raises(ApiException) as raised:
-        acting.cluster.evict(earlier, None)
+        acting.admin.evict(earlier, None)
     assert raised.value.status == 409
     assert pod(acting, namespace, "p").metadata.deletion_timestamp is None
 

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from unittest import mock
 
+import pytest
+
 from activities import pod_filters
 from contract.names import ErrorType
 from contract.policy import DrainEscalation
@@ -73,6 +75,17 @@ def test_terminate_instance_leaves_what_is_left_to_its_end_untouched_and_says_wh
     assert done.abandoned[0].startswith(f"{namespace}/p (PodDisruptionBudget keep-web needs 1 healthy pods")
     assert f"Left to the end of the instance: {namespace}/p" in sentences.drained(done)
     assert pod(acting, namespace, "p").metadata.deletion_timestamp is None
+
+
+@pytest.mark.parametrize("escalation", [DrainEscalation.DELETE, DrainEscalation.TERMINATE_INSTANCE])
+def test_drain_that_finds_a_worker_after_its_deadline_asks_the_pods_and_gives_them_their_time(
+    acting: Acting, group: NodeGroup, namespace: str, escalation: DrainEscalation
+) -> None:
+    unmanaged(acting, group.nodes[0], namespace, "p")
+    unmanaged(acting, group.nodes[0], namespace, "q")
+    target = acting.claim(group.nodes[0])
+    done = drain(acting, target, evict_unmanaged_pods=True, deadline=timedelta(hours=-1), escalation=escalation)
+    assert (done.evicted, done.deleted_total, done.abandoned_total) == (2, 0, 0)
 
 
 def test_d22_pod_that_hangs_past_its_own_clock_is_not_waited_for_to_the_deadline(

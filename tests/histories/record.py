@@ -1,4 +1,4 @@
-"""Records histories to replay: ``python -m tests.histories.record NAME-OF-THIS-SET``.
+"""Records histories to replay: ``python -m tests.histories.record NAME-OF-THIS-SET [SCENARIO...]``.
 
 A set is recorded once, when the workflows' commands have changed on purpose behind a patch, and is never written
 again: incidents that were started by those workers must still replay.
@@ -16,9 +16,11 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
+from contract import gang
 from contract.fault import Verdict
 from contract.names import ActivityName, ErrorType, OverrideName, Phase, Step
 from contract.policy import Mode
+from tests.checkpointing.gang_play import GangPlay
 from tests.runbook.conftest import KEYS
 from tests.runbook.world import Play, Stuck, World, fails, fast, finding, scripted_acts
 from worker.main import ACTS_AT_ONCE, make_worker
@@ -83,6 +85,29 @@ async def cancelled(play: Play, world: World) -> WorkflowHandle[object, object]:
     return incident.handle
 
 
+async def rank_of_a_gang(play: Play, world: World) -> WorkflowHandle[object, object]:
+    job = gang.JobOnNode(job="default/Job/train", uid="uid-1", declared=True, pods=1, nodes=4, ranks=4)
+    world.scripts[ActivityName.FIND_JOBS] = lambda _: gang.JobsOnNode(jobs=(job,), jobs_total=1)
+    world.on(ActivityName.DRAIN_NODE, fails(ErrorType.DRAIN_BLOCKED))
+    incident = await play.start()
+    await incident.until_phase(Phase.NEEDS_HUMAN)
+    await incident.press(OverrideName.RESUME)
+    await incident.result()
+    return incident.handle
+
+
+async def gang_of_two(play: Play, world: World) -> WorkflowHandle[object, object]:
+    gang_play = GangPlay(play.client, play.task_queue, world)
+    for node in ("a", "b"):
+        await gang_play.join(node)
+        await gang_play.until_released(node)
+        await gang_play.leave(node, drained=True)
+    for node in ("a", "b"):
+        await gang_play.leave(node)
+    await gang_play.handle.result()
+    return gang_play.handle
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     replaced,
     shadowed,
@@ -90,11 +115,13 @@ SCENARIOS: tuple[Scenario, ...] = (
     doubtful_released,
     vetoed,
     cancelled,
+    rank_of_a_gang,
+    gang_of_two,
 )
 
 
-async def main(name: str) -> None:
-    """Play every scenario and write its history."""
+async def main(name: str, *only: str) -> None:
+    """Play every scenario, or those named, and write its history."""
     async with await WorkflowEnvironment.start_local(
         data_converter=pydantic_data_converter,
         search_attributes=KEYS,
@@ -104,7 +131,7 @@ async def main(name: str) -> None:
         client: Client = environment.client
         with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE) as executor:
             async with make_worker(client, scripted_acts(), executor, "record", beat=timedelta(seconds=0.1)):
-                for scenario in SCENARIOS:
+                for scenario in [s for s in SCENARIOS if not only or s.__name__ in only]:
                     world = World()
                     handle = await scenario(Play(client, "record", world), world)
                     history = await handle.fetch_history()
@@ -114,4 +141,4 @@ async def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:]))

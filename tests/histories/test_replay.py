@@ -9,6 +9,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from worker.main import sandbox
+from workflows.disrupt_gang import DisruptGang
 from workflows.fleet_budget import FleetBudget
 from workflows.remediate_node import RemediateNode
 
@@ -22,7 +23,7 @@ def test_there_are_histories() -> None:
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 async def test_history_replays(path: Path) -> None:
     replayer = Replayer(
-        workflows=[RemediateNode, FleetBudget],
+        workflows=[RemediateNode, DisruptGang, FleetBudget],
         data_converter=pydantic_data_converter,
         workflow_runner=sandbox(),
     )

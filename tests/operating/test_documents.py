@@ -7,7 +7,8 @@ import pytest
 
 from cli.errors import INTERRUPTED
 from contract.names import ExitCode, Outcome, OverrideName
-from contract.policy import Deadlines, GroupPolicy
+from contract.policy import CheckpointPolicy, Deadlines, GroupPolicy
+from contract.replacement import Answer, GroupFinding, ReplacementPolicy, StartupTaint
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
@@ -24,10 +25,19 @@ def text(path: str) -> str:
 
 @pytest.mark.parametrize(
     "field",
-    [*(f for f in GroupPolicy.model_fields if f != "deadlines"), *(f"deadlines.{f}" for f in Deadlines.model_fields)],
+    [
+        *(f for f in GroupPolicy.model_fields if f not in ("deadlines", "checkpoints")),
+        *(f"deadlines.{f}" for f in Deadlines.model_fields),
+        *(f"checkpoints.{f}" for f in CheckpointPolicy.model_fields),
+    ],
 )
 def test_policy_reference_has_every_field(field: str) -> None:
     assert f"| `{field}` |" in text("docs/policy.md")
+
+
+@pytest.mark.parametrize("name", [*ReplacementPolicy.model_fields, *GroupFinding, *Answer, *StartupTaint])
+def test_policy_reference_has_everything_about_replacement(name: str) -> None:
+    assert f"`{name}`" in text("docs/policy.md")
 
 
 @pytest.mark.parametrize("outcome", Outcome)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from contract.names import ActivityName, Outcome
-from deploy.local.scene import create_training_job
+from deploy.local.scene import create_training_job, running_pods, wait_for
 from deploy.local.stack import Stack
 from tests.conftest import MakeNodeGroup
 from tests.harness import QUICK_POLICY, connect, report_about, send, worker_that_comes_back, write_policy
@@ -32,8 +32,10 @@ async def test_worker_killed_at_every_act_replaces_exactly_one_instance(
     local_stack: Stack, node_group: MakeNodeGroup, namespace: str, tmp_path: Path
 ) -> None:
     group = node_group(3)
-    create_training_job(local_stack, "train", ranks=2, namespace=namespace, group=group.name)
-    node = group.nodes[0]
+    # One rank: a job that spans nodes is its gang's business (tests/checkpointing/test_whole_incidents.py).
+    create_training_job(local_stack, "train", ranks=1, namespace=namespace, group=group.name)
+    wait_for(lambda: len(running_pods(local_stack, "train", namespace)) == 1, "the rank")
+    node = running_pods(local_stack, "train", namespace)[0].spec.node_name
     launched, terminated = len(local_stack.fleet.launched), len(local_stack.fleet.terminated)
     deaths = tmp_path / "deaths"
     deaths.write_text("\n".join(f"{act} {'after' if n % 2 else 'before'}" for n, act in enumerate(ACTS, start=1)))

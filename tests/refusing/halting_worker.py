@@ -1,16 +1,20 @@
 """A real worker that halts when one act is done, until the incident cancels it: a human can press anywhere."""
 
+import functools
 import os
 import sys
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from temporalio import activity
-from temporalio.exceptions import CancelledError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
+from activities.waiting import pause
 from worker import main as worker_main
 from worker.interceptors import CareInterceptor
 
+HOURS = timedelta(hours=1)
 ACT = os.environ["TEST_HALT_AFTER"]
 
 
@@ -21,13 +25,21 @@ class Halting(CareInterceptor):
 
 class _Halt(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
-        result = await super().execute_activity(input)
         if activity.info().activity_type == ACT:
-            # Seen by the test in *Pending Activities*.
-            activity.heartbeat({"halted": True})
-            await activity.wait_for_cancelled()
-            raise CancelledError("the incident stopped this act")
+            input.fn = _halting(input.fn)
+        return await super().execute_activity(input)
+
+
+def _halting(act: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(act)
+    def halts(*arguments: Any) -> Any:
+        result = act(*arguments)
+        # Seen by the test in *Pending Activities*.
+        activity.heartbeat({"halted": True})
+        pause(HOURS.total_seconds())
         return result
+
+    return halts
 
 
 if __name__ == "__main__":

@@ -169,25 +169,32 @@ def test_replacement_of_the_same_zone_is_claimed_by_each_of_two_incidents(
     assert [replacement.zone for replacement in found] == [target.identity.zone for target, _ in cases]
 
 
-def test_v6_node_is_closed_at_the_claim_where_nodemend_does_it(acting: Acting, node_group: MakeNodeGroup) -> None:
+def test_v6_node_is_closed_at_the_claim_where_the_launch_template_does_not(
+    acting: Acting, node_group: MakeNodeGroup
+) -> None:
     group = node_group(2)
+    acting.stack.fleet.knobs.taint_at_registration = False
     target, survey = marked(acting, group.nodes[0])
     argument = AwaitReplacement(
         target=target, survey=survey, deadline=timedelta(seconds=30), startup_taint=StartupTaint.NODEMEND
     )
-    open_to_all = {"spec": {"taints": None}}
-
-    def as_without_registration() -> None:
-        new = acting.cluster.nodes
-        known = set(group.nodes)
-        mine = lambda: [n for n in new() if n["metadata"]["labels"].get(NODEGROUP_LABEL) == group.name]  # noqa: E731
-        wait_for(lambda: any(n["metadata"]["name"] not in known for n in mine()), "the new Node")
-        (name,) = [n["metadata"]["name"] for n in mine() if n["metadata"]["name"] not in known]
-        acting.patch(name, open_to_all)
-
-    as_without_registration()
     act = AwaitReplacementActivity(acting.cluster, acting.auto_scaling, acting.machines, acting.records)
     found = acting.do(act.await_replacement, argument)
     node = acting.cluster.node(found.node)
     assert node
     assert STARTUP_TAINT in {taint["key"] for taint in node["spec"]["taints"]}
+
+
+def test_v6_capacity_that_is_no_replacement_is_open_while_nodemend_is_down(
+    acting: Acting, node_group: MakeNodeGroup
+) -> None:
+    """The contract of ``startup_taint: nodemend``: an outage of Nodemend, or a scale-up, never holds capacity up."""
+    group = node_group(1)
+    acting.stack.fleet.knobs.taint_at_registration = False
+    acting.stack.aws.client("autoscaling").set_desired_capacity(AutoScalingGroupName=group.name, DesiredCapacity=2)
+
+    def open_to_work() -> int:
+        mine = [n for n in acting.cluster.nodes() if n["metadata"]["labels"].get(NODEGROUP_LABEL) == group.name]
+        return sum(not node["spec"].get("taints") for node in mine)
+
+    wait_for(lambda: open_to_work() == 2, "the new Node open to work")

@@ -41,6 +41,7 @@ def verify(
         replacement=replacement,
         soak=timedelta(seconds=soak),
         deadline=timedelta(seconds=deadline),
+        **more,
     )
     made: Verified = acting.do(
         VerifyActivity(acting.cluster, acting.auto_scaling, acting.memory).verify_replacement, argument

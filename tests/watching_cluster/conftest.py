@@ -29,4 +29,9 @@ def own_namespace(local_stack: Stack) -> Iterator[str]:
 @pytest.fixture
 def cluster(local_stack: Stack, own_namespace: str, tmp_path: Path) -> Iterator[Cluster]:
     with local_stack.kubernetes.connected() as api:
-        yield Cluster(local_stack, own_namespace, tmp_path, client.CoreV1Api(api), client.CoordinationV1Api(api))
+        made = Cluster(local_stack, own_namespace, tmp_path, client.CoreV1Api(api), client.CoordinationV1Api(api))
+        yield made
+        for replica in made.replicas:
+            # Those that a failed test left.
+            replica.process.kill()
+            replica.process.wait()

@@ -19,7 +19,7 @@ from contract.fault import FaultReport
 from contract.names import WATCH_CLUSTER, incident_id
 from deploy.components import Component
 from deploy.local.stack import CLUSTER, Stack
-from tests.detecting.running import ROOT, reports_in, wait_until
+from tests.detecting.running import PATIENCE_S, ROOT, reports_in, wait_until
 from tests.harness import connect, http
 
 AT_ONCE = """
@@ -93,7 +93,7 @@ class Cluster:
     core: Any
     leases: Any
     environment: dict[str, str] = field(default_factory=dict)
-    started: int = 0
+    replicas: list[Replica] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         rules = self.folder / "rules"
@@ -110,15 +110,16 @@ class Cluster:
         }
 
     def start(self, **more: str) -> Replica:
-        self.started += 1
-        environment = {**os.environ, **self.environment, "POD_NAME": f"replica-{self.started}", **more}
+        name = f"replica-{len(self.replicas) + 1}"
+        environment = {**os.environ, **self.environment, "POD_NAME": name, **more}
         environment.pop("PYTEST_CURRENT_TEST", None)
-        log = self.folder / f"replica-{self.started}.log"
+        log = self.folder / f"{name}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "detector.cluster"], env=environment, cwd=ROOT, stderr=output, stdout=output
             )
-        return Replica(process, log)
+        self.replicas.append(Replica(process, log))
+        return self.replicas[-1]
 
     @contextmanager
     def watching(self, **more: str) -> Iterator[Replica]:
@@ -129,7 +130,7 @@ class Cluster:
             yield replica
         finally:
             replica.process.terminate()
-            replica.process.wait(30)
+            replica.process.wait(PATIENCE_S)
 
     def node(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.core.read_node(name, _preload_content=False).data)

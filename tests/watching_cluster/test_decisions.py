@@ -226,6 +226,20 @@ def test_same_transition_is_sent_once_whatever_is_looked_at_again() -> None:
         assert not look(again, view, sighting, now=NOW + later).due
 
 
+def test_source_that_has_not_answered_yet_ends_nothing() -> None:
+    """After a restart EC2 is asked a moment later than the Nodes; a status without a time would count again."""
+    view = node()
+    (impaired,) = ec2(InstanceStatus={"Status": "impaired"})
+    impaired = impaired._replace(hold_s=0.0)
+    before = Findings("test", "1", {})
+    (due,) = look(before, view, impaired, now=NOW).due
+    after = Findings("test", "1", {due.subject: before.sent(due, NOW)})
+    assert after.look(view, [], [], NOW + 100, {ClusterSource.EC2}) == Look([], {})
+    assert look(after, view, impaired, now=NOW + 200) == Look([], {})
+    # Asked, and silent: it is over.
+    assert after.look(view, [], [], NOW + 300).noted[due.subject] is not None
+
+
 def test_new_machine_of_the_same_name_is_another() -> None:
     view, sighting = deadlock()
     findings = Findings("test", "1", {})

@@ -20,7 +20,7 @@ from detector.cluster.documents import load_rules
 from detector.cluster.informer import Informer
 from detector.cluster.view import Lens
 from tests.conftest import MakeNodeGroup
-from tests.detecting.running import wait_until
+from tests.detecting.running import PATIENCE_S, wait_until
 from tests.harness import connect
 from tests.operating.proxy import Proxy
 from tests.watching_cluster.running import Cluster
@@ -184,18 +184,16 @@ async def test_another_replica_waits_and_takes_over(cluster: Cluster, node_group
     first, second = node_group(2).nodes
     with cluster.watching() as active:
         waiting = cluster.start()
-        try:
-            wait_until(waiting.is_healthy)
-            cluster.condition(first, "ToasterReady", "False", "BurnsHot")
-            sent(active, 1)
-            assert not waiting.metric("active")
-            active.process.kill()
-            cluster.condition(second, "ToasterReady", "False", "BurnsHot")
-            wait_until(lambda: waiting.metric("active"))
-            sent(waiting, 1)
-        finally:
-            waiting.process.terminate()
-            waiting.process.wait(30)
+        wait_until(waiting.is_healthy)
+        cluster.condition(first, "ToasterReady", "False", "BurnsHot")
+        sent(active, 1)
+        assert not waiting.metric("active")
+        active.process.kill()
+        cluster.condition(second, "ToasterReady", "False", "BurnsHot")
+        wait_until(lambda: waiting.metric("active"))
+        sent(waiting, 1)
+        waiting.process.terminate()
+        waiting.process.wait(PATIENCE_S)
     assert len(await cluster.reports(first)) == len(await cluster.reports(second)) == 1
     # Stopped in order, it gives the Lease back, so that nobody waits for it to expire.
     lease = cluster.leases.read_namespaced_lease(WATCH_CLUSTER, cluster.namespace)

@@ -96,11 +96,14 @@ class _Guards:
             guards=correlation.watch(memory.guards, sightings, self._look),
             repairs=backoff.remember(memory.repairs, queue, policy.failed_repairs, now),
         )
+        self._traits = {item.node: item.traits for item in sightings}
         self._backoff = backoff.Backoff(policy.failed_repairs, self._memory.repairs, now)
 
     def correlation(self, request: PermitRequest) -> Refusal | None:
         """Whether a common cause is suspected."""
-        return correlation.refusal(self._memory.guards, request, self._look)
+        # A gang asks without traits: those of its nodes were told with their quarantines.
+        traits = request.traits or self._traits.get(request.node, {})
+        return correlation.refusal(self._memory.guards, request, traits, self._look)
 
     def failed_repairs(self, ledger: Ledger, request: PermitRequest) -> Refusal | None:
         """Whether repairs like this one have failed."""

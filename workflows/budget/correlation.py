@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from contract.budget import Guard, HealthyNodes, Limit, Sighting
+from contract.budget import Guard, HealthyNodes, Limit, Sighting, Traits
 from contract.budget_policy import CorrelationGuard
 from contract.permit import PermitRequest, QueuedRequest
 from workflows.budget.refusal import Refusal
@@ -78,6 +78,9 @@ def remember(
     known = {(item.node, item.fault): item for item in sightings if item.at > oldest}
     for item in queue:
         request = item.request
+        if request.job:
+            # Its nodes were seen when each of them asked for its quarantine.
+            continue
         key = request.node, request.fault
         seen = known.get(key)
         if item.asked_at > oldest and (seen is None or seen.incident_id != request.incident_id):
@@ -98,10 +101,10 @@ def watch(guards: Sequence[Guard], sightings: Sequence[Sighting], look: Watch) -
     return (*kept, *_raise(kept, sightings, look))
 
 
-def refusal(guards: Iterable[Guard], request: PermitRequest, look: Watch) -> Refusal | None:
+def refusal(guards: Iterable[Guard], request: PermitRequest, traits: Traits, look: Watch) -> Refusal | None:
     """Whether a guard holds it."""
     for guard in guards:
-        if guard.cleared_at is None and _holds(guard, request.fault, request.traits):
+        if guard.cleared_at is None and _holds(guard, request.fault, traits):
             return Refusal(
                 Limit.CORRELATION,
                 f"a common cause is suspected: {guard.words}",

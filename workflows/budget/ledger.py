@@ -84,13 +84,15 @@ class Ledger:
 
     def take(self, request: PermitRequest) -> None:
         """A permit is out."""
-        kind, node = request.kind, request.node
-        self._holders[kind, node] = request.incident_id
-        for scope in self.scopes(request):
-            scope.take(kind, node)
+        kind = request.kind
+        for node in request.nodes:
+            for scope in self.scopes(request):
+                scope.take(kind, node)
+        if not request.job:
+            self._holders[kind, request.node] = request.incident_id
         if kind is PermitKind.DISRUPTION:
-            self.disrupted.add(node)
-            self._faults.setdefault((request.group, request.fault), set()).add(node)
+            self.disrupted.update(request.nodes)
+            self._faults.setdefault((request.group, request.fault), set()).add(request.node)
 
     def scopes(self, request: PermitRequest) -> list[Scope]:
         """Where it costs something."""
@@ -99,8 +101,11 @@ class Ledger:
         return [scope for scope in found if scope]
 
     def holder(self, request: PermitRequest) -> str:
-        """The incident that holds this kind of permit for its node; empty when none does."""
-        return self._holders.get((request.kind, request.node), "")
+        """The incident that holds this kind of permit for its node; empty when none does, or for a gang.
+
+        A gang's permit stands beside those of its nodes' incidents: they work together.
+        """
+        return "" if request.job else self._holders.get((request.kind, request.node), "")
 
     def repairs_of(self, request: PermitRequest) -> set[str]:
         """Other nodes of its group that are being repaired for the same fault."""

@@ -38,9 +38,9 @@ def group_refusal(book: GroupBook, request: PermitRequest, *, alone: bool = Fals
     """
     limits, scope = book.count.limits, book.scope
     if request.kind is PermitKind.DISRUPTION:
-        others = len(scope.disrupted - {request.node})
+        others = len(scope.disrupted.difference(request.nodes))
         if others >= limits.max_concurrent:
-            names = ", ".join(heapq.nsmallest(_NAMED, scope.disrupted - {request.node}))
+            names = ", ".join(heapq.nsmallest(_NAMED, scope.disrupted.difference(request.nodes)))
             return Refusal(
                 Limit.GROUP,
                 f"{scope.name} already has {others} of at most {limits.max_concurrent} nodes disrupted ({names})",
@@ -67,7 +67,7 @@ def zone_refusal(ledger: Ledger, policy: BudgetPolicy, request: PermitRequest) -
 def cluster_refusal(ledger: Ledger, policy: BudgetPolicy, request: PermitRequest) -> Refusal | None:
     """The absolute cap, and the share of the cluster."""
     if request.kind is PermitKind.DISRUPTION:
-        others = len(ledger.disrupted) - (request.node in ledger.disrupted)
+        others = len(ledger.disrupted.difference(request.nodes))
         if others >= policy.max_disrupted:
             return Refusal(
                 Limit.CLUSTER,
@@ -106,7 +106,7 @@ def _goes_ahead(scope: Scope, lost: int, request: PermitRequest) -> bool:
         return False
     if lost + 1 >= _OUTAGE_NODES and lost + 1 >= _OUTAGE_SHARE * scope.desired:
         return False
-    return request.kind is PermitKind.QUARANTINE or scope.disrupted <= {request.node}
+    return request.kind is PermitKind.QUARANTINE or scope.disrupted <= set(request.nodes)
 
 
 def _share(limits: AreaLimits, kind: PermitKind) -> float:

@@ -1,0 +1,1 @@
+"""What people copy into the images of their training jobs."""
