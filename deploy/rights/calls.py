@@ -89,8 +89,8 @@ def witnesses(calls: Sequence[Seen], tests: Sequence[Test], known: Mapping[Call,
 def _seen(event: Json) -> Seen | None:
     users = {component.user: component for component in Component}
     component, reference = users.get(event["user"]["username"]), event.get("objectRef")
-    if component is None or reference is None:
-        # Not ours, or about no resource: the client asks for the API's version, which everybody may.
+    if component is None or reference is None or "impersonatedUser" in event:
+        # Not ours, or in another's name, or about no resource: the API's version, say, which everybody may ask for.
         return None
     subresource = reference.get("subresource")
     namespace = _place(reference.get("namespace", CLUSTER_SCOPE))

@@ -53,7 +53,7 @@ def as_somebody(acting: Acting) -> Iterator[Cluster]:
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
         }
     )
-    cluster = cluster_by(acting.cluster.api.configuration)
+    cluster = cluster_by(acting.core.api_client.configuration)
     cluster.api.set_default_header("Impersonate-User", name)
     with closing(cluster.api):
         yield cluster
