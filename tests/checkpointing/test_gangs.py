@@ -121,7 +121,7 @@ def add_rank(acting: Acting, name: str, node: str, namespace: str, labels: dict[
 
 def find(acting: Acting, node: str) -> tuple[JobOnNode, ...]:
     argument = FindJobs(target=acting.target(node))
-    jobs: tuple[JobOnNode, ...] = acting.do(JobActivities(acting.cluster).find_jobs, argument).jobs
+    jobs: tuple[JobOnNode, ...] = acting.do(JobActivities(acting.cluster, lambda _: None).find_jobs, argument).jobs
     return jobs
 
 

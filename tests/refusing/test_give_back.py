@@ -11,6 +11,7 @@ from temporalio.client import WorkflowHandle
 from contract.incident import IncidentReport
 from contract.names import (
     DO_NOT_DISRUPT_ANNOTATION,
+    FINDING_DIGESTS_ANNOTATION,
     HANDLED_ANNOTATION,
     INCIDENT_LABEL,
     NO_LOAD_BALANCER_LABEL,
@@ -27,6 +28,8 @@ from tests.conftest import MakeNodeGroup
 from tests.harness import QUICK_POLICY, connect, report_about, running_worker, send, until, write_policy
 from tests.refusing.conftest import Works
 
+NOT_OF_THE_INCIDENT = (HANDLED_ANNOTATION, FINDING_DIGESTS_ANNOTATION)
+"""What the incident leaves on purpose, and what the node's detector says."""
 OTHERS = {
     "metadata": {
         "labels": {"example.com/rack": "7"},
@@ -39,7 +42,7 @@ OTHERS = {
 def as_others_left_it(stack: Stack, name: str) -> dict[str, Any]:
     """What is not ours to change, and what is ours and must be gone."""
     (node,) = [n for n in nodes(stack) if n.metadata.name == name]
-    annotations = {k: v for k, v in (node.metadata.annotations or {}).items() if k != HANDLED_ANNOTATION}
+    annotations = {k: v for k, v in (node.metadata.annotations or {}).items() if k not in NOT_OF_THE_INCIDENT}
     # The control plane's own, which come and go with the node's heartbeat.
     annotations = {k: v for k, v in annotations.items() if not k.startswith(("node.alpha", "volumes.", "kwok"))}
     taints = {(t.key, t.value, t.effect) for t in node.spec.taints or [] if not t.key.startswith("node.kubernetes.io")}

@@ -57,6 +57,7 @@ async def test_rank_of_a_gang_has_its_gang_s_leave_and_no_permit_of_its_own(play
     assert report.outcome is Outcome.REPLACED
     names = spanning.names()
     assert [name for name in names if name not in ("identify_node", "quarantine_node", "preserve_evidence")] == [
+        "survey_group",
         "find_jobs",
         "join_gang",
         "await_gang",
