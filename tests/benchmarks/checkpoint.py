@@ -77,7 +77,7 @@ def _incident(
             argument = RequestCheckpoints(
                 target=target, nonce=nonce, data=DataTrust.TRUSTED, deadline=timedelta(seconds=30)
             )
-            (job,) = acting.do(CheckpointActivity(acting.cluster).request_checkpoints, argument).jobs
+            (job,) = acting.do(CheckpointActivity(acting.cluster, lambda _: None).request_checkpoints, argument).jobs
             took = time.monotonic() - began
             assert job.status is CheckpointStatus.SAVED, job.explanation
     finally:
