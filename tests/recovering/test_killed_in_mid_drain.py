@@ -57,4 +57,4 @@ async def test_d28_worker_killed_in_mid_drain_evicts_nothing_twice_and_restarts_
             report = await handle.result()
 
     assert report.outcome is Outcome.REPLACED
-    assert (served(local_stack) - before).evictions == {"201": PODS + 1}
+    assert +(served(local_stack) - before).evictions == {"201": PODS + 1}
