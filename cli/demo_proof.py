@@ -264,7 +264,9 @@ def _untouched(stack: Stack, scene: DemoScene, before: Before) -> Iterator[Claim
 
 
 def _record_agrees(report: IncidentReport) -> bool:
-    path = Path(urlparse(report.facts.get("record", "")).path)
+    # The report comes first; the audit log stands beside it.
+    first = report.facts.get("record", "").partition(", ")[0]
+    path = Path(urlparse(first).path)
     if not path.is_file():
         return False
     written = IncidentReport.model_validate_json(path.read_text(encoding="utf-8"))
