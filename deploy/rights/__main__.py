@@ -29,16 +29,22 @@ def main(arguments: Sequence[str]) -> int:
     if not folders or not all((folder / AUDIT_LOG).is_file() for folder in folders):
         print(__doc__, file=sys.stderr)
         return ExitCode.USAGE
-    calls, tests = [], []
+    known = recorded() if RECORD.exists() else {}
+    found: dict[Call, str] = {}
+    seen = 0
     for folder in folders:
         with (folder / AUDIT_LOG).open(encoding="utf-8") as lines:
-            calls += read_calls(lines)
-        tests += read_tests(folder / TESTS)
-    found = witnesses(calls, tests, recorded() if RECORD.exists() else {})
+            calls = read_calls(lines)
+        seen += len(calls)
+        # Each by itself: recordings may have run at the same time, and a call is its own recording's.
+        for call, test in witnesses(calls, read_tests(folder / TESTS), known).items():
+            if call not in found or test == known.get(call):
+                found[call] = test
+    found = dict(sorted(found.items()))
     RECORD.write_text(json.dumps([{**asdict(call), "test": test} for call, test in found.items()], indent=1) + "\n")
     for component in Component:
         (RBAC / component.file_name).write_text(text(component, found), encoding="utf-8")
-    print(f"{len(calls)} calls of {len(found)} kinds: wrote {RBAC}.", file=sys.stderr)
+    print(f"{seen} calls of {len(found)} kinds: wrote {RBAC}.", file=sys.stderr)
     return ExitCode.OK
 
 

@@ -223,7 +223,7 @@ async def test_refusal_of_aws_parks_the_incident_and_names_the_action(
         with running_worker(local_stack, policy, tmp_path, AWS_ENDPOINT_URL=strict.url):
             handle = await send(await connect(local_stack), report_about(local_stack, group.nodes[0]))
             report = await until(handle, lambda report: report.phase is Phase.NEEDS_HUMAN)
-            assert "autoscaling:DescribeAutoScalingInstances" in report.summary
+            assert "AWS refuses `ec2:DescribeInstances`" in report.summary
             assert "Grant it" in report.summary
             await handle.terminate()
 
