@@ -20,7 +20,7 @@ from tests.runbook.conftest import task_queue, temporal, world  # noqa: F401 - t
 from tests.runbook.world import NOW, Stuck, World, fails, scripted_acts
 from worker.main import ACTS_AT_ONCE, make_worker
 
-pytestmark = [pytest.mark.temporal, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.temporal, pytest.mark.thorough, pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest.fixture

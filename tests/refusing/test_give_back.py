@@ -91,9 +91,9 @@ async def test_released_node_is_exactly_as_it_was(
 BEFORE_THE_POINT_OF_NO_RETURN = [
     ActivityName.QUARANTINE_NODE,
     ActivityName.PRESERVE_EVIDENCE,
-    ActivityName.REQUEST_CHECKPOINTS,
-    ActivityName.DRAIN_NODE,
     ActivityName.SURVEY_GROUP,
+    ActivityName.FIND_JOBS,
+    ActivityName.DRAIN_NODE,
 ]
 
 
@@ -126,7 +126,7 @@ async def test_d32_whatever_was_done_last_release_undoes_it_all_and_abort_only_l
     ):
         handle = await send(await connect(local_stack), report_about(local_stack, name))
         await halted(handle, act)
-        if act in (ActivityName.DRAIN_NODE, ActivityName.SURVEY_GROUP):
+        if act is ActivityName.DRAIN_NODE:
             assert as_others_left_it(local_stack, name)["labels"][NO_LOAD_BALANCER_LABEL] == "true"
         await handle.signal(press, {"by": "test", "reason": "seen"})
         report = await handle.result()

@@ -11,7 +11,7 @@ from tests.runbook.test_overrides import refusal
 from tests.runbook.world import Play, Stuck, World, fails, fast
 from workflows.override_table import EXTENDABLE, SKIPPABLE, STEP_ORDERS
 
-pytestmark = [pytest.mark.temporal, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.temporal, pytest.mark.thorough, pytest.mark.asyncio(loop_scope="session")]
 
 ACT_OF = {
     Step.IDENTIFY: ActivityName.IDENTIFY_NODE,

@@ -13,7 +13,7 @@ from contract.names import ActivityName, ErrorType, Outcome, OverrideName, Phase
 from contract.policy import CheckpointPolicy, Otherwise
 from tests.runbook.world import NOW, Play, Stuck, World, fails, fast, finding
 
-pytestmark = [pytest.mark.temporal, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.temporal, pytest.mark.thorough, pytest.mark.asyncio(loop_scope="session")]
 
 JOB = "default/Job/train"
 
