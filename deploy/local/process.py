@@ -180,16 +180,20 @@ def _start(
     raise AssertionError("the loop returns or raises")
 
 
+def leashed(command: list[str]) -> list[str]:
+    """The command as one that the kernel ends with this process, however that ends. Its first item is a path."""
+    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("leash.py")), str(os.getpid()), *command]
+
+
 def _spawn(
     name: str, command: list[str], ports: list[int], state_dir: Path, environment: Mapping[str, str] | None
 ) -> Process:
     log = state_dir / "logs" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    leash = [sys.executable, "-I", "-S", str(Path(__file__).with_name("leash.py")), str(os.getpid())]
     with log.open("wb") as output:
         child = _forker.submit(
             lambda: subprocess.Popen(
-                [*leash, *command],
+                leashed(command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

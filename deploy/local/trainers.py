@@ -17,6 +17,7 @@ from kubernetes import client
 
 from contract.names import RECEIPT_ANNOTATION
 from deploy.jobs.nodemend_checkpoint import SUFFIX, CheckpointAgent
+from deploy.local.process import leashed
 from deploy.local.stack import Stack
 from deploy.local.work import checkpoint_folder, running_pods
 
@@ -72,7 +73,7 @@ class Trainer:
         self._set_suspect_ones_aside(agent)
         self.resumed_at.append(agent.resume_step())
         command = [sys.executable, "-m", "deploy.local.training", "--dir", str(self.folder), "--every", str(EVERY)]
-        self._process = subprocess.Popen(command, cwd=Path(__file__).parents[2])
+        self._process = subprocess.Popen(leashed(command), cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL)
 
     def _kill(self) -> None:
         if self._process is not None:
