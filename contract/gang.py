@@ -55,8 +55,14 @@ class JobsOnNode(Message):
 
     @property
     def declared_alone(self) -> bool:
-        """Whether a job that has no part elsewhere declares a checkpoint."""
-        return any(job.declared and job.nodes <= 1 for job in self.jobs) or self.jobs_total > len(self.jobs)
+        """Whether a job that has no part elsewhere declares a checkpoint.
+
+        Gangs are listed first, then what declares one: so what is left out of a long list may declare one only where
+        the list ends before those that do not.
+        """
+        alone = [job for job in self.jobs if job.nodes <= 1]
+        unseen = self.jobs_total > len(self.jobs) and (not alone or alone[-1].declared)
+        return unseen or any(job.declared for job in alone)
 
 
 class GangMember(Message):
