@@ -4,7 +4,7 @@ import pytest
 
 from deploy.local.stack import Stack
 from deploy.rights.__main__ import recorded
-from deploy.rights.calls import Seen, read_calls, witnesses
+from deploy.rights.calls import Seen, read_calls
 from tests import recording
 
 
@@ -25,10 +25,12 @@ def test_every_call_is_recorded(calls: list[Seen]) -> None:
     assert {seen.call for seen in calls} <= set(recorded()), "A new kind of call: make rights"
 
 
-def test_every_test_that_a_right_rests_on_still_makes_its_call(calls: list[Seen]) -> None:
-    """Necessary: as far as the tests that are named in the record ran in this session."""
+def test_every_call_that_a_right_rests_on_is_still_made(calls: list[Seen]) -> None:
+    """Necessary, as far as the tests that are named in the record ran in this session.
+
+    What is made once for all, the memory of failed machines say, is made by whichever test comes first.
+    """
     ran = {test.name for test in recording.ran}
-    expected = {call: test for call, test in recorded().items() if test in ran}
-    found = witnesses(calls, recording.ran, expected)
-    missing = {call: test for call, test in expected.items() if found.get(call) != test}
-    assert not missing, "A right that this test does not need any more: make rights"
+    made = {seen.call for seen in calls}
+    missing = {call: test for call, test in recorded().items() if test in ran and call not in made}
+    assert not missing, "A right that no test needs any more: make rights"
