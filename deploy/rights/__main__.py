@@ -1,7 +1,8 @@
-"""``python -m deploy.rights FOLDER…``: derive the manifests of ``deploy/rbac`` from recordings of the tests.
+"""``python -m deploy.rights [--add] FOLDER…``: derive the manifests of ``deploy/rbac`` from recordings of the tests.
 
 A folder holds ``audit.jsonl``, the API server's audit log, and ``tests.jsonl``, which says when each test ran. The
-tests write both when ``NODEMEND_RECORD_CALLS`` names the folder; ``make rights`` does all of it.
+tests write both when ``NODEMEND_RECORD_CALLS`` names the folder; ``make rights`` does all of it. With ``--add`` the
+recordings are of some tests alone: what they show is added to the record, and nothing is taken from it.
 """
 
 import json
@@ -25,12 +26,13 @@ TESTS: Final = "tests.jsonl"
 
 def main(arguments: Sequence[str]) -> int:
     """Write the record and the manifests."""
-    folders = [Path(argument) for argument in arguments]
+    add = "--add" in arguments
+    folders = [Path(argument) for argument in arguments if argument != "--add"]
     if not folders or not all((folder / AUDIT_LOG).is_file() for folder in folders):
         print(__doc__, file=sys.stderr)
         return ExitCode.USAGE
     known = recorded() if RECORD.exists() else {}
-    found: dict[Call, str] = {}
+    found = dict(known) if add else {}
     seen = 0
     for folder in folders:
         with (folder / AUDIT_LOG).open(encoding="utf-8") as lines:
