@@ -7,6 +7,7 @@ from typing import Any
 from activities.auto_scaling import AutoScaling
 from activities.await_replacement import AwaitReplacementActivity
 from activities.checkpoint import CheckpointActivity
+from activities.circumstances import CircumstanceReader
 from activities.close import CloseActivity
 from activities.cluster import Cluster
 from activities.drain import DrainActivity
@@ -43,7 +44,9 @@ def node_activities(
     memory = Memory(cluster, namespace)
     replace = ReplaceActivity(cluster, auto_scaling, machines, memory, policy)
     mend = MendActivity(cluster, auto_scaling, policy)
-    identify = IdentifyNodeActivity(cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name)
+    identify = IdentifyNodeActivity(
+        cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name, CircumstanceReader(auto_scaling.ec2, memory)
+    )
     jobs = JobActivities(cluster, desk.spend)
     return [
         identify.identify_node,

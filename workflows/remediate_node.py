@@ -235,9 +235,9 @@ class RemediateNode:
                 Step.ASSESS,
                 f"{sentences.plan(plan)} {plan.remedy}",
                 undecided=self._plan(APPROVED_BY_SOMEONE).rung is Rung.REPLACE,
-                changed=lambda plan=plan: self._plan() != plan,  # type: ignore[misc]
+                changed=lambda plan=plan: not self._plan().decides_as(plan),  # type: ignore[misc]
             )
-            if self._plan() == plan:
+            if self._plan().decides_as(plan):
                 await self._identify()
         self._runner.end(Step.ASSESS, sentences.plan(plan))
 
@@ -354,7 +354,9 @@ class RemediateNode:
     def _plan(self, approval: Override | None = None) -> Plan:
         incident = self._incident
         approved = approval or self._controls.approved_by
-        return assess(incident.findings, self._identity, approved, incident.policy.replacement)
+        rules = incident.policy
+        doubts = incident.circumstances, rules.corroboration
+        return assess(incident.findings, self._identity, approved, rules.replacement, *doubts)
 
     def _reassess(self) -> Plan:
         self._incident.plan = self._plan()
@@ -365,6 +367,7 @@ class RemediateNode:
         if known and facts.identity and facts.identity.node_uid != known.node_uid:
             raise IncidentEnded(Outcome.NODE_GONE, f"The Node {known.node} was replaced by another of the same name.")
         self._incident.policy_version = facts.policy_version
+        self._incident.circumstances = facts.circumstances or self._incident.circumstances
         if facts.identity:
             # Looked at again and not found, the machine is still the one whose permits must go back.
             tried = dict.fromkeys((*(known.tried if known else ()), *facts.identity.tried))
