@@ -10,6 +10,7 @@ from activities.checkpoint import CheckpointActivity
 from activities.circumstances import CircumstanceReader
 from activities.close import CloseActivity
 from activities.cluster import Cluster
+from activities.culprit_search import CulpritFinder
 from activities.drain import DrainActivity
 from activities.follow import FollowActivity
 from activities.identify import IdentifyNodeActivity
@@ -44,9 +45,8 @@ def node_activities(
     memory = Memory(cluster, namespace)
     replace = ReplaceActivity(cluster, auto_scaling, machines, memory, policy)
     mend = MendActivity(cluster, auto_scaling, policy)
-    identify = IdentifyNodeActivity(
-        cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name, CircumstanceReader(auto_scaling.ec2, memory)
-    )
+    doubts = CircumstanceReader(auto_scaling.ec2, memory), CulpritFinder(cluster)
+    identify = IdentifyNodeActivity(cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name, *doubts)
     jobs = JobActivities(cluster, desk.spend)
     return [
         identify.identify_node,

@@ -11,6 +11,7 @@ from activities.auto_scaling import AutoScaling
 from activities.circumstances import CircumstanceReader
 from activities.claim import annotations, labels
 from activities.cluster import Cluster, Json
+from activities.culprit_search import CulpritFinder
 from activities.errors import failure
 from activities.machines.all import Machines
 from activities.machines.karpenter import NODEPOOL_LABEL
@@ -56,7 +57,7 @@ _FOREIGN_LABELS: Final = {
 
 
 class IdentifyNodeActivity:
-    """The act ``identify_node``. Reads only, but for the permit that it asks for."""
+    """The act ``identify_node``. Reads only, but for the permit that it asks for and a culprit that it names."""
 
     def __init__(
         self,
@@ -67,9 +68,11 @@ class IdentifyNodeActivity:
         hand_over: Callable[[RemediationRequest, tuple[FaultReport, ...]], str],
         cluster_name: str,
         circumstances: CircumstanceReader | None = None,
+        culprits: CulpritFinder | None = None,
     ) -> None:
         self._cluster = cluster
         self._circumstances = circumstances
+        self._culprits = culprits
         self._machines = Machines(cluster, auto_scaling)
         self._auto_scaling = auto_scaling
         self._policy = policy
@@ -132,7 +135,8 @@ class IdentifyNodeActivity:
                 f"Its incident is {other}, which got the findings.",
                 policy_version=policy.version,
             )
-        acts = argument.wants_permit and rules.mode_for(drill=request.drill) is Mode.ACT
+        mode = rules.mode_for(drill=request.drill)
+        acts = argument.wants_permit and mode is Mode.ACT
         traits = self._traits(node, argument.reports[0], policy) if acts else {}
         return NodeFacts(
             identified=Identified.FOUND,
@@ -145,6 +149,7 @@ class IdentifyNodeActivity:
             permit=self._ask(argument, identity, traits) if acts else None,
             proven=tuple(report.key for report in proven),
             circumstances=self._around(identity, proven),
+            search=self._culprits.search(identity, proven, asks=mode is Mode.ACT) if self._culprits else None,
         )
 
     @activity.defn(name=ActivityName.PROVE_REPORTS, no_thread_cancel_exception=True)

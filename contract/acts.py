@@ -11,6 +11,7 @@ from pydantic import Field
 
 from contract.budget import Traits
 from contract.corroboration import Circumstances
+from contract.culprit import CulpritSearch
 from contract.fault import DataTrust, FaultReport, RemediationRequest
 from contract.identity import NodeIdentity, Target
 from contract.incident import IncidentReport
@@ -67,6 +68,8 @@ class NodeFacts(Message):
     """Keys of the reports whose origin is proven; None from a worker that did not ask for proof."""
     circumstances: Circumstances | None = None
     """What may corroborate a doubtful finding; None from a worker that knew of no corroboration."""
+    search: CulpritSearch | None = None
+    """Where its job hangs because of another node: who that may be; None where nobody was looked for."""
 
 
 class ProveReports(Message):
