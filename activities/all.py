@@ -7,8 +7,10 @@ from typing import Any
 from activities.auto_scaling import AutoScaling
 from activities.await_replacement import AwaitReplacementActivity
 from activities.checkpoint import CheckpointActivity
+from activities.circumstances import CircumstanceReader
 from activities.close import CloseActivity
 from activities.cluster import Cluster
+from activities.culprit_search import CulpritFinder
 from activities.drain import DrainActivity
 from activities.follow import FollowActivity
 from activities.identify import IdentifyNodeActivity
@@ -43,7 +45,8 @@ def node_activities(
     memory = Memory(cluster, namespace)
     replace = ReplaceActivity(cluster, auto_scaling, machines, memory, policy)
     mend = MendActivity(cluster, auto_scaling, policy)
-    identify = IdentifyNodeActivity(cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name)
+    doubts = CircumstanceReader(auto_scaling.ec2, memory), CulpritFinder(cluster)
+    identify = IdentifyNodeActivity(cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name, *doubts)
     jobs = JobActivities(cluster, desk.spend)
     return [
         identify.identify_node,

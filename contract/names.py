@@ -261,6 +261,8 @@ FAILED_MACHINES: Final = "nodemend-failed-machines"
 
 KERNEL_LOG: Final = "kmsg"
 """Source of a report that the node's own detector made."""
+DEVICE_COUNTERS: Final = "device-counters"
+"""Source of a report that it made of what the devices' driver counts: no line of the kernel log says it."""
 
 
 class ClusterSource(StrEnum):

@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import Final
 
 from contract.budget import Traits
+from contract.corroboration import Circumstances
+from contract.culprit import CulpritSearch
 from contract.fault import FaultReport, RemediationRequest
 from contract.identity import NodeIdentity
 from contract.incident import IncidentReport, OverrideRecord, StepRecord, StepStatus
@@ -36,6 +38,10 @@ class Incident:
     policy: GroupPolicy = field(default_factory=GroupPolicy)
     policy_version: str = ""
     traits: Traits = field(default_factory=dict)
+    circumstances: Circumstances | None = None
+    """What may corroborate a doubtful finding; None in an incident that began without knowing of it."""
+    search: CulpritSearch | None = None
+    """Where its job hangs because of another node: who that may be."""
     mode: Mode | None = None
     plan: Plan | None = None
     steps: dict[Step, StepRecord] = field(default_factory=dict)
