@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar
 import typer
 
 from cli.errors import INTERRUPTED, CommandError
+from cli.judging import commands
 from cli.output import Output, OutputOption, plain, print_document
 from contract.names import BudgetOrderName, ExitCode, OverrideName
 
@@ -361,6 +362,9 @@ def simulate(
         print_document(in_plain_words(model, seed, results), output)
     else:
         show(model, results)
+
+
+app.command(epilog=EXIT_CODES)(commands.plan)
 
 
 async def _tell(order: BudgetOrderName, by: str, reason: str, group: str | None, output: Output) -> None:
