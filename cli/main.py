@@ -365,6 +365,7 @@ def simulate(
 
 
 app.command(epilog=EXIT_CODES)(commands.plan)
+app.command(epilog=EXIT_CODES)(commands.replay)
 
 
 async def _tell(order: BudgetOrderName, by: str, reason: str, group: str | None, output: Output) -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from cli.errors import CommandError
 from cli.judging.captures import Capture, Captured
-from cli.judging.facts import Facts, Given, from_cluster, from_options
+from cli.judging.facts import Facts, Given, from_cluster, from_options, named_instance
 from cli.judging.foresight import Foresight, foresee
 from contract.names import ExitCode
 from contract.policy import Policy
@@ -69,7 +69,7 @@ def _facts(asked: Asked, record: Captured) -> Facts:
     if os.environ.get("KUBECONFIG"):
         facts = from_cluster(asked.given)
     else:
-        named = key_values(record.raw.decode("utf-8", "replace")).get("instance-id", "")
+        named = named_instance(key_values(record.raw.decode("utf-8", "replace")))
         facts = from_options(asked.given, named)
     return replace(facts, pods=_pods(asked.pods)) if asked.pods else facts
 

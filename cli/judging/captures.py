@@ -40,7 +40,8 @@ _FACILITIES: Final = (
 _LEVELS: Final = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
 _MONO: Final = r"\[\s*(?P<mono>\d{1,10}\.\d{1,9})\](?:\[\s*[TC]\d{1,10}\])?"
 """Seconds since boot; with ``CONFIG_PRINTK_CALLER`` the thread or CPU follows."""
-_ISO: Final = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})"
+_ISO: Final = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})"
+"""With a comma it is dmesg's, which names no host."""
 _SYSLOG: Final = r"[A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2}(?:\.\d{1,6})?"
 _DMESG: Final = re.compile(
     rf"(?:<(?P<priority>\d{{1,3}})>)?(?:(?P<facility>{'|'.join(_FACILITIES)}|local[0-7])\s*:(?P<level>{'|'.join(_LEVELS)})\s*:\s*)?"

@@ -65,3 +65,34 @@ def plan(
         print_document(plain(seen), output)
     if seen.plan is None:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def replay(
+    file: Annotated[str, typer.Argument(help="Of dmesg, /dev/kmsg or journalctl (-k, -o json); - for stdin.")],
+    policy: PolicyOption = None,
+    rules: RulesOption = None,
+    node: Annotated[str, typer.Option("--node", help="What the node is called in the answer.")] = "the-node",
+    group: GroupFact = "",
+    instance_id: InstanceFact = "",
+    tried: TriedFact = None,
+    group_size: SizeFact = 16,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Run the detector and the decisions over a captured log, at its own time: what would have been done, and when?
+
+    Ends with 0 once the whole capture was read, whatever was found in it.
+    """
+    from rich.console import Console
+
+    from cli.judging.asking import known_rules
+    from cli.judging.facts import Given, from_options
+    from cli.judging.replay import replay as play
+    from cli.judging.replay_view import replay_view
+    from cli.policy_document import read_policy
+
+    facts = from_options(Given(node, group, "", instance_id, "", tuple(tried or ())))
+    played = play(file, known_rules(rules), facts, read_policy(policy), group_size)
+    if output is Output.TABLE:
+        Console().print(replay_view(played))
+    else:
+        print_document(plain(played), output)

@@ -41,17 +41,17 @@ class Facts:
     """What runs on it; None where nobody said."""
 
 
-def from_options(given: Given, named_instance: str = "") -> Facts:
+def from_options(given: Given, named: str = "") -> Facts:
     """A usual machine of an Auto Scaling group, as far as the options do not say otherwise.
 
     Args:
         given: the options.
-        named_instance: the instance that the kernel line itself names, if it does.
+        named: the instance that the kernel line itself names, if it does.
     """
     assumed = []
     if not given.group:
         assumed.append("No --group: it is taken for a machine of an Auto Scaling group, under the policy's default.")
-    instance = given.instance_id or named_instance
+    instance = given.instance_id or named
     if not instance:
         assumed.append("No --instance-id: it is taken for an EC2 instance that its group can replace.")
     identity = NodeIdentity(
@@ -66,6 +66,13 @@ def from_options(given: Given, named_instance: str = "") -> Facts:
         tried=given.tried,
     )
     return Facts(identity, tuple(assumed))
+
+
+def named_instance(fields: dict[str, str]) -> str:
+    """The instance that a kernel line says it is on; empty where it says none."""
+    return next(
+        (value for key in ("instance-id", "instance_id") if (value := fields.get(key, "")).startswith("i-")), ""
+    )
 
 
 def from_cluster(given: Given) -> Facts:

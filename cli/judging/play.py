@@ -69,6 +69,7 @@ class Detector:
         self._epoch_is_of_kernel = False
         self._due_at = math.inf
         self._boot_name = ""
+        self._line = 0
         self._last_seq = -1
         self._in_boot = 0
 
@@ -89,6 +90,11 @@ class Detector:
         # What was counted and not told yet would have been told within the minute.
         self._tell_due(self._now.since_boot_s + _AGAIN_S)
         return self.played
+
+    @property
+    def now(self) -> Moment:
+        """When the last line was written."""
+        return self._now
 
     def _begins_a_boot(self, record: Captured) -> bool:
         if self.played.boots == 0:
@@ -156,6 +162,7 @@ class Detector:
         self.played.by_rule[match.rule.id] = self.played.by_rule.get(match.rule.id, 0) + 1
         moment = self._moments.get(record.seq, self._now)
         self._tell_due(moment.since_boot_s)
+        self._line = moment.line
         report = self._findings.take(record, match, moment.since_boot_s, _wall(moment))
         if report is not None:
             self._report(report, moment)
@@ -166,7 +173,7 @@ class Detector:
             due_at = self._due_at
             at = self._now.at - (self._now.since_boot_s - due_at) if self._now.at is not None else None
             for report in self._findings.due(due_at):
-                self._report(report, Moment(self.played.boots, due_at, at, self._now.line))
+                self._report(report, Moment(self.played.boots, due_at, at, self._line))
             # One that was told longer ago than that is told at its very next line, by `take`.
             told = (known["reported_at"] + _AGAIN_S for known in self._findings.known().values() if known["reported"])
             self._due_at = min((moment for moment in told if moment > due_at), default=math.inf)

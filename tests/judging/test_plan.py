@@ -13,8 +13,9 @@ from cli.main import app
 from contract.names import ExitCode, Step
 from contract.plan import Rung
 from contract.policy import GroupPolicy, Mode
-from deploy.local.scene import NodeGroup, nodes
+from deploy.local.scene import nodes
 from deploy.local.stack import Stack
+from tests.conftest import MakeNodeGroup
 
 HBM = "NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR instance-id=i-0592464924bd45322 nd-id=0 action=TERMINATE_INSTANCE"
 DMA = "NEURON_HW_ERR=DMA_ERROR nd-id=3"
@@ -158,17 +159,19 @@ def test_yaml_and_json_are_one_document_and_the_table_has_every_reason(policy: s
 
 @pytest.mark.stack
 def test_with_a_kubeconfig_the_node_says_its_own_facts_and_is_left_as_it_was(
-    local_stack: Stack, node_group: NodeGroup
+    local_stack: Stack, node_group: MakeNodeGroup
 ) -> None:
+    group = node_group(size=1)
+
     def as_it_is() -> Any:
-        (node,) = [node for node in nodes(local_stack, node_group.name) if node.metadata.name == node_group.nodes[0]]
+        (node,) = nodes(local_stack, group.name)
         return node.spec, node.metadata.annotations, node.metadata.labels
 
     before = as_it_is()
-    asked = ["plan", "--node", node_group.nodes[0], "--line", DMA, "-o", "json"]
-    told = CliRunner().invoke(app, asked, env=local_stack.environment, catch_exceptions=False)
+    asked = ["plan", "--node", group.nodes[0], "--line", DMA, "-o", "json"]
+    told = CliRunner().invoke(app, asked, env=local_stack.environment(), catch_exceptions=False)
     document = json.loads(told.stdout)
     assert document["assumed"] == []
-    assert node_group.name in document["permits"][0]["says"]
+    assert group.name in document["permits"][0]["says"]
     assert document["plan"]["reasons"]
     assert as_it_is() == before
