@@ -6,6 +6,7 @@ from typing import Final
 
 from contract.budget import Traits
 from contract.fault import FaultReport, RemediationRequest
+from contract.gates import GateRecord
 from contract.identity import NodeIdentity
 from contract.incident import IncidentReport, OverrideRecord, StepRecord, StepStatus
 from contract.names import KERNEL_LOG, Outcome, Phase, Step
@@ -40,6 +41,7 @@ class Incident:
     plan: Plan | None = None
     steps: dict[Step, StepRecord] = field(default_factory=dict)
     overrides: list[OverrideRecord] = field(default_factory=list)
+    gates: list[GateRecord] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     replacement_instance_id: str | None = None
@@ -167,6 +169,7 @@ class Incident:
             plan=self.plan,
             steps=tuple(self.steps.values()),
             overrides=tuple(self.overrides),
+            gates=tuple(self.gates),
             facts=dict(self.facts),
             notes=tuple(self.notes),
             replacement_instance_id=self.replacement_instance_id,

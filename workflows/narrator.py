@@ -4,9 +4,11 @@ Facts of the UI that shape it: tables render without borders, the whole text tra
 4 kB), and kernel text is not to be trusted with markup, so it stands in code blocks only.
 """
 
+import json
 from datetime import datetime
 from typing import Final
 
+from contract import price
 from contract.incident import IncidentReport, StepRecord, StepStatus
 from contract.names import OverrideName, Phase, Step
 from workflows.override_table import EXAMPLE, EXTENSION_EXAMPLE, Stand, allowed
@@ -31,6 +33,7 @@ def narrate(report: IncidentReport, stand: Stand, step: Step | None) -> str:
         _headline(report),
         _machine(report),
         _decision(report),
+        _gate(report, stand),
         _steps(report),
         _can(stand, step),
         _evidence(report),
@@ -60,6 +63,22 @@ def _decision(report: IncidentReport) -> str:
     if report.plan is None:
         return ""
     lines = [f"### Decision: {report.plan.rung}", *(f"- {_plain(reason)}" for reason in report.plan.reasons)]
+    return "\n".join(lines)
+
+
+def _gate(report: IncidentReport, stand: Stand) -> str:
+    """What is to be approved, and what that costs, whole: the summary is cut short."""
+    if stand is not Stand.AT_GATE or not report.gates:
+        return ""
+    gate = report.gates[-1]
+    given = f": {', '.join(gate.approved_by)}" if gate.approved_by else ""
+    lines = [
+        f"### To approve: plan `{gate.plan}` ({len(gate.approved_by)} of {gate.approvals}{given})",
+        f"`{json.dumps({'by': 'you', 'reason': 'why', 'plan': gate.plan})}`",
+    ]
+    if gate.price:
+        lines += [f"What it costs, as of {_clock(gate.price.at)}:", ""]
+        lines += [f"- {_plain(line)}" for line in price.lines(gate.price)]
     return "\n".join(lines)
 
 

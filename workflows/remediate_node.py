@@ -31,6 +31,7 @@ with workflow.unsafe.imports_passed_through():
     from contract.plan import Plan, Rung
     from contract.policy import Mode
     from workflows import sentences
+    from workflows.approvals import Gatekeeper
     from workflows.assess import APPROVED_BY_SOMEONE, assess
     from workflows.closing import Closing
     from workflows.failures import IncidentEnded
@@ -79,10 +80,12 @@ class RemediateNode:
         self._runner.prepare = self._prepare
         self._runner.before_parking = self._give_leave_back
         self._showcase = Showcase(self._incident, self._runner)
+        self._gates = Gatekeeper(self._incident, self._runner, self._controls, self._plan, lambda: self._target)
         self._permits = Permits(self._incident, self._fence, self._runner, self._controls)
         self._work = Work(self._incident, self._runner, self._permits, lambda: self._target, self._plan)
+        self._gates.pods = self._work.pods
         self._closing = Closing(self._incident, self._controls, self._runner, self._permits, self._work, self._showcase)
-        self._replacing = Replacing(self._incident, self._runner, lambda: self._target)
+        self._replacing = Replacing(self._incident, self._runner, self._gates, lambda: self._target)
         self._proving: asyncio.Task[None] | None = None
 
     @workflow.run
@@ -146,7 +149,7 @@ class RemediateNode:
         # Before 0.2 these had no handler: a signal of that time must not move what it did not move then.
         if name in STEP_ORDERS and stand is not Stand.CLOSED and not workflow.patched(_STEP_ORDERS):
             stand = Stand.CLOSED
-        answer, new = press(name, payload, stand, self._controls, self._runner.open_step)
+        answer, new = press(name, payload, stand, self._controls, self._runner.open_step, self._gates.digest)
         if new:
             self._incident.keep_override(answer.record(name, workflow.now()))
             self._publish(None)
@@ -271,8 +274,7 @@ class RemediateNode:
             self._work.in_gangs = True
             await self._work.find()
         last = self._work.last_attempts()
-        if last or Step.DISRUPT in self._incident.policy.approve_before:
-            await self._runner.gate(Step.DISRUPT, sentences.before_disruption(last, self._work.attempts()))
+        await self._gates.before(Step.DISRUPT, sentences.last_attempt(last), adds="" if last else self._work.attempts())
         self._runner.end(Step.DISRUPT, await self._work.hold())
 
     @skippable
@@ -288,7 +290,7 @@ class RemediateNode:
         if unsaved := self._work.unsaved():
             # Nobody waits for this node while a human thinks: what was saved by then is asked for again.
             await self._work.give_back()
-            await self._runner.gate(Step.CHECKPOINT, sentences.unsaved(unsaved))
+            await self._gates.before(Step.CHECKPOINT, sentences.unsaved(unsaved))
         self._tell(Step.CHECKPOINT, "checkpoints", sentences.checkpoints(self._work.checkpoints))
         await self._work.announce()
 
@@ -383,6 +385,7 @@ class RemediateNode:
         if self._incident.identity:
             self._reassess()
         if name in _DISRUPTIVE:
+            await self._gates.again()
             await self._work.hold()
         if name in _DISRUPTIVE - {ActivityName.REQUEST_CHECKPOINTS}:
             try:

@@ -215,14 +215,14 @@ class StepRunner:
         return await self._wait(done, patience, says)
 
     async def gate(self, step: Step, why: str = "") -> None:
-        """Wait for a human's approval."""
+        """Wait for a human's approval as incidents from before 0.3 do: of whatever the plan is then."""
         why = why or f"The policy asks for an approval before {step}."
         seen = self._controls.approvals
         while self._controls.approvals == seen:
             await self.obey(step)
             says = f"{why} Press `approve`, `abort` or `release`."
             self.begin(step, says, StepStatus.WAITING)
-            await self._wait_for_human(
+            await self.wait_for_human(
                 Stand.AT_GATE, says, lambda: self._controls.approvals > seen, by_itself=lambda: False
             )
 
@@ -247,7 +247,7 @@ class StepRunner:
         self.begin(step, says, StepStatus.FAILED if not undecided else StepStatus.WAITING)
         resumes, approvals = self._controls.resumes, self._controls.approvals
         self._incident.note(says)
-        await self._wait_for_human(
+        await self.wait_for_human(
             Stand.PARKED_UNDECIDED if undecided else Stand.PARKED,
             says,
             lambda: (
@@ -372,9 +372,10 @@ class StepRunner:
         )
         await self.park(step, f"{step} failed: {message} {again}", retries_itself=transient, deadline=deadline)
 
-    async def _wait_for_human(
+    async def wait_for_human(
         self, stand: Stand, says: str, answered: Callable[[], bool], *, by_itself: Callable[[], bool]
     ) -> None:
+        """Wait until it is ``answered``, saying again and again that a human is needed, or go on ``by_itself``."""
         self._waits_at = stand
         self._publish(Phase.NEEDS_HUMAN)
         patience = self._incident.policy.deadlines.escalation

@@ -9,14 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.fault import RemediationRequest
+from contract.gates import GateRecord
 from contract.incident import StepStatus
 from contract.names import Outcome, Phase, Step
 from contract.policy import Mode
+from contract.price import Price
 from tests.runbook.world import NOW, finding, identity
 from workflows.assess import assess
 from workflows.incident_state import Incident
 from workflows.narrator import DETAILS_MAX, narrate
 from workflows.override_table import Stand
+from workflows.sentences import gate
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -50,6 +53,25 @@ def parked() -> Incident:
     return made
 
 
+def at_gate() -> Incident:
+    made = incident()
+    made.phase = Phase.NEEDS_HUMAN
+    record = GateRecord(
+        before=Step.REPLACE,
+        plan="1a2b3c4d",
+        why="The policy asks for the approvals of 2 people before replace.",
+        approvals=2,
+        approved_by=("ada",),
+        asked_at=NOW,
+        price=Price(at=NOW, group="trn1", others=3, free=1, idle=16),
+    )
+    made.gates.append(record)
+    assert made.plan
+    made.summary = gate(record, made.plan)
+    made.begin(Step.REPLACE, NOW + timedelta(minutes=1), made.summary, StepStatus.WAITING)
+    return made
+
+
 def closed() -> Incident:
     made = incident()
     made.phase, made.outcome, made.closed_at = Phase.CLOSED, Outcome.REPLACED, NOW + timedelta(minutes=7)
@@ -70,6 +92,7 @@ def unknown() -> Incident:
     [
         ("running", incident(), Stand.RUNNING, Step.DRAIN),
         ("parked", parked(), Stand.PARKED, Step.DRAIN),
+        ("at-gate", at_gate(), Stand.AT_GATE, Step.REPLACE),
         ("closed", closed(), Stand.CLOSED, None),
         ("starting", unknown(), Stand.RUNNING, Step.IDENTIFY),
     ],
