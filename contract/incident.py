@@ -82,5 +82,9 @@ class IncidentReport(Message):
     """Results by name, in words: what was saved, evicted, replaced and proven."""
     notes: tuple[str, ...] = ()
     """What a reader must know and no step says, e.g. a record that could not be written."""
+    asked_at: datetime | None = None
+    """Since when a human is waited for; None while none is."""
+    asked_again: int = 0
+    """How often that was told again since."""
     replacement_instance_id: str | None = None
     replacement_node: str | None = None

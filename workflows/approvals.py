@@ -120,7 +120,7 @@ class Gatekeeper:
                 if gate.complete:
                     break
                 record = self._show(record, gate)
-                says, seen = sentences.gate(record, self._plan()), len(gate.approved_by)
+                says, seen = sentences.gate(record, self._plan(), self._incident.request.node), len(gate.approved_by)
                 self._runner.begin(at, says, StepStatus.WAITING)
                 await self._runner.wait_for_human(
                     Stand.AT_GATE, says, partial(self._moved, gate, seen), by_itself=lambda: False

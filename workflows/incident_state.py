@@ -44,6 +44,8 @@ class Incident:
     gates: list[GateRecord] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    asked_at: datetime | None = None
+    asked_again: int = 0
     replacement_instance_id: str | None = None
     replacement_node: str | None = None
     on_standby: bool = False
@@ -172,6 +174,8 @@ class Incident:
             gates=tuple(self.gates),
             facts=dict(self.facts),
             notes=tuple(self.notes),
+            asked_at=self.asked_at,
+            asked_again=self.asked_again if self.asked_at else 0,
             replacement_instance_id=self.replacement_instance_id,
             replacement_node=self.replacement_node,
         )

@@ -15,6 +15,7 @@ from workflows.override_table import EXAMPLE, EXTENSION_EXAMPLE, Stand, allowed
 
 DETAILS_MAX: Final = 4000
 _LINE_MAX: Final = 240
+_ASKS_MAX: Final = 1000
 _EVIDENCE_MAX: Final = 300
 
 _MARKS: Final = {
@@ -47,7 +48,10 @@ def _headline(report: IncidentReport) -> str:
     word = {Phase.NEEDS_HUMAN: "Needs a human", Phase.QUEUED: "Starting", Phase.ADMITTED: "At work"}[report.phase]
     current = _current(report)
     since = f" · {current.step} since {_clock(current.started_at)}" if current else ""
-    return f"**{word}**{since}\n\n{_plain(report.summary)}"
+    again = f" · asked again {report.asked_again} times" if report.asked_again else ""
+    # Whoever is asked needs the whole sentence: it ends with what to type.
+    most = _ASKS_MAX if report.phase is Phase.NEEDS_HUMAN else _LINE_MAX
+    return f"**{word}**{since}{again}\n\n{_plain(report.summary, most)}"
 
 
 def _machine(report: IncidentReport) -> str:
@@ -118,8 +122,8 @@ def _current(report: IncidentReport) -> StepRecord | None:
     return running[-1] if running else None
 
 
-def _plain(text: str) -> str:
-    return text.replace("<", "‹").replace(">", "›").replace("\n", " ")[:_LINE_MAX]
+def _plain(text: str, most: int = _LINE_MAX) -> str:
+    return text.replace("<", "‹").replace(">", "›").replace("\n", " ")[:most]
 
 
 def _clock(moment: datetime | None) -> str:

@@ -37,6 +37,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.failures import IncidentEnded
     from workflows.incident_state import Incident
     from workflows.mending import MENDING, mend
+    from workflows.needs_human import way_on
     from workflows.override_handlers import answers_overrides
     from workflows.override_table import STEP_ORDERS, Stand
     from workflows.overrides import Answer, Controls, press
@@ -80,6 +81,7 @@ class RemediateNode:
         self._runner.prepare = self._prepare
         self._runner.before_parking = self._give_leave_back
         self._showcase = Showcase(self._incident, self._runner)
+        self._runner.escalate = self._showcase.escalate
         self._gates = Gatekeeper(self._incident, self._runner, self._controls, self._plan, lambda: self._target)
         self._permits = Permits(self._incident, self._fence, self._runner, self._controls)
         self._work = Work(self._incident, self._runner, self._permits, lambda: self._target, self._plan)
@@ -236,8 +238,8 @@ class RemediateNode:
                 raise IncidentEnded(Outcome.SHADOWED, f"Shadow mode: would quarantine and ask. {sentences.plan(plan)}")
             await self._runner.park(
                 Step.ASSESS,
-                f"{sentences.plan(plan)} {plan.remedy}",
-                undecided=self._plan(APPROVED_BY_SOMEONE).rung is Rung.REPLACE,
+                self._asks(plan, undecided := self._plan(APPROVED_BY_SOMEONE).rung is Rung.REPLACE),
+                undecided=undecided,
                 changed=lambda plan=plan: self._plan() != plan,  # type: ignore[misc]
             )
             if self._plan() == plan:
@@ -341,6 +343,10 @@ class RemediateNode:
             if seen := await self._work.follow():
                 self._incident.facts["work"] = seen
         await self._replacing.see_old_one_gone()
+
+    def _asks(self, plan: Plan, undecided: bool) -> str:
+        name = OverrideName.APPROVE if undecided else OverrideName.RESUME
+        return f"{sentences.plan(plan)} {plan.remedy} {way_on(name, self._incident.request.node)}"
 
     # --- what the steps stand on ----------------------------------------------------------------------------------
 

@@ -11,11 +11,12 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from contract import acts
     from contract.identity import MachineKind, NodeIdentity, Target
-    from contract.names import ActivityName, Step
+    from contract.names import ActivityName, OverrideName, Step
     from contract.replacement import ReplacementPolicy
     from workflows import sentences
     from workflows.approvals import Gatekeeper
     from workflows.incident_state import Incident
+    from workflows.needs_human import way_on
     from workflows.step_orders import Deadline, StepSkipped
     from workflows.step_runner import StepRunner
 
@@ -101,7 +102,9 @@ class Replacing:
             if not survey.obstacles and not hopes_for_reboot:
                 return survey
             says = sentences.obstacles(survey, drained=drained) if survey.obstacles else sentences.reboot_first(survey)
-            await self._runner.park(step, says, deadline=patience)
+            await self._runner.park(
+                step, f"{says} {way_on(OverrideName.RESUME, self._identity.node)}", deadline=patience
+            )
 
     async def _raise_spare(self, survey: acts.GroupSurvey) -> None:
         raised = await self._runner.act(

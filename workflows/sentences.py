@@ -8,12 +8,13 @@ from contract import acts, price
 from contract.fault import FaultReport
 from contract.gang import FollowedJob, JobOnNode
 from contract.gates import GateRecord
-from contract.names import Outcome, Step
+from contract.names import Outcome, OverrideName, Step
 from contract.override import Override
 from contract.plan import Plan, Rung
 from contract.policy import Mode
 from contract.replacement import Answer
 from workflows.incident_state import Incident
+from workflows.needs_human import way_on
 from workflows.override_table import SKIPPABLE
 
 _PROOFS: Final = {
@@ -115,7 +116,7 @@ def checkpoints(jobs: tuple[acts.JobCheckpoint, ...]) -> str:
     return f"{len(jobs)} jobs: {', '.join(counts)}."
 
 
-def gate(record: GateRecord, decision: Plan) -> str:
+def gate(record: GateRecord, decision: Plan, node: str) -> str:
     """What is to be approved, by how many, and at what price."""
     count = ""
     if record.approvals > 1:
@@ -123,7 +124,7 @@ def gate(record: GateRecord, decision: Plan) -> str:
         count = f" {len(record.approved_by)} of {record.approvals} approvals{given}."
     cost = f" {price.in_short(record.price)}" if record.price else ""
     asks = f"{record.why} Plan {record.plan}: {decision.rung}.{count} Press `approve`, `abort` or `release`."
-    return f"{asks}{cost}"
+    return f"{asks}{cost} {way_on(OverrideName.APPROVE, node, record.plan)}"
 
 
 def voided(people: Sequence[str], before: str, after: str) -> str:

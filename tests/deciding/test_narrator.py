@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from contract.fault import RemediationRequest
 from contract.gates import GateRecord
 from contract.incident import StepStatus
-from contract.names import Outcome, Phase, Step
+from contract.names import ErrorType, Outcome, Phase, Step
 from contract.policy import Mode
 from contract.price import Price
 from tests.runbook.world import NOW, finding, identity
 from workflows.assess import assess
 from workflows.incident_state import Incident
 from workflows.narrator import DETAILS_MAX, narrate
+from workflows.needs_human import failed
 from workflows.override_table import Stand
 from workflows.sentences import gate
 
@@ -48,7 +49,13 @@ def incident() -> Incident:
 def parked() -> Incident:
     made = incident()
     made.phase = Phase.NEEDS_HUMAN
-    made.summary = "drain failed: The node is not empty in time: web/web-1 (PodDisruptionBudget web). Press `resume`."
+    made.summary = failed(
+        Step.DRAIN,
+        ErrorType.DRAIN_BLOCKED,
+        "The node is not empty in time: web/web-1 (PodDisruptionBudget web).",
+        "node-1",
+        transient=False,
+    )
     made.begin(Step.DRAIN, NOW, made.summary, StepStatus.FAILED)
     return made
 
@@ -67,7 +74,7 @@ def at_gate() -> Incident:
     )
     made.gates.append(record)
     assert made.plan
-    made.summary = gate(record, made.plan)
+    made.summary = gate(record, made.plan, "node-1")
     made.begin(Step.REPLACE, NOW + timedelta(minutes=1), made.summary, StepStatus.WAITING)
     return made
 

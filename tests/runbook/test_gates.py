@@ -12,7 +12,7 @@ from contract.plan import Rung
 from contract.replacement import RebootMode, ReplacementPolicy
 from tests.runbook.world import Play, Stuck, World, fails, fast, finding
 
-pytestmark = [pytest.mark.temporal, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.temporal, pytest.mark.thorough, pytest.mark.asyncio(loop_scope="session")]
 
 REPAIRABLE: dict[str, Any] = {"verdict": Verdict.REPAIRABLE, "evidence_end": EvidenceEnd.BOOT, "signature": "mendable"}
 
