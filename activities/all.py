@@ -20,6 +20,7 @@ from activities.memory import Memory
 from activities.mend import MendActivity
 from activities.permits import PermitDesk
 from activities.preserve import PreserveActivity
+from activities.price import PriceActivity
 from activities.quarantine import QuarantineActivity
 from activities.receipt import ReceiptActivity
 from activities.record import RecordActivity
@@ -54,6 +55,7 @@ def node_activities(
         quarantine.quarantine_node,
         PreserveActivity(cluster, auto_scaling, record_dir).preserve_evidence,
         jobs.find_jobs,
+        PriceActivity(cluster, auto_scaling).price_disruption,
         jobs.look_at_gang,
         jobs.request_gang_checkpoint,
         CheckpointActivity(cluster, desk.spend).request_checkpoints,

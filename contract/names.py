@@ -131,6 +131,7 @@ class ActivityName(StrEnum):
     GIVE_BACK_NODE = "give_back_node"
     PRESERVE_EVIDENCE = "preserve_evidence"
     FIND_JOBS = "find_jobs"
+    PRICE_DISRUPTION = "price_disruption"
     JOIN_GANG = "join_gang"
     AWAIT_GANG = "await_gang"
     LEAVE_GANG = "leave_gang"

@@ -8,6 +8,7 @@ from contract.budget import Traits
 from contract.corroboration import Circumstances
 from contract.culprit import CulpritSearch
 from contract.fault import FaultReport, RemediationRequest
+from contract.gates import GateRecord
 from contract.identity import NodeIdentity
 from contract.incident import IncidentReport, OverrideRecord, StepRecord, StepStatus
 from contract.names import KERNEL_LOG, Outcome, Phase, Step
@@ -46,8 +47,11 @@ class Incident:
     plan: Plan | None = None
     steps: dict[Step, StepRecord] = field(default_factory=dict)
     overrides: list[OverrideRecord] = field(default_factory=list)
+    gates: list[GateRecord] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    asked_at: datetime | None = None
+    asked_again: int = 0
     replacement_instance_id: str | None = None
     replacement_node: str | None = None
     on_standby: bool = False
@@ -173,8 +177,11 @@ class Incident:
             plan=self.plan,
             steps=tuple(self.steps.values()),
             overrides=tuple(self.overrides),
+            gates=tuple(self.gates),
             facts=dict(self.facts),
             notes=tuple(self.notes),
+            asked_at=self.asked_at,
+            asked_again=self.asked_again if self.asked_at else 0,
             replacement_instance_id=self.replacement_instance_id,
             replacement_node=self.replacement_node,
         )
