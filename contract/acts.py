@@ -17,6 +17,7 @@ from contract.model import Message
 from contract.permit import PermitAnswer, PermitRequest
 from contract.policy import CheckpointPolicy, Deadlines, DrainEscalation, GroupPolicy, Otherwise
 from contract.replacement import Found, NodeJob, ReplaceCall, ReplacementPolicy, StartupTaint
+from contract.trail import ActResult
 
 LIST_MAX = 20
 """Longest list of names in a result; counts beside it say how many there were."""
@@ -50,7 +51,7 @@ class IdentifyNode(Message):
     """Whether the findings may lead to a quarantine at all."""
 
 
-class NodeFacts(Message):
+class NodeFacts(ActResult):
     """Result of ``identify_node``."""
 
     identified: Identified
@@ -92,7 +93,7 @@ class QuarantineNode(Message):
     reason: str
 
 
-class Quarantined(Message):
+class Quarantined(ActResult):
     """Result of ``quarantine_node``."""
 
     epoch: int
@@ -111,7 +112,7 @@ class GiveBackNode(Message):
     """Findings of this boot up to this sequence number are dealt with: they start nothing again."""
 
 
-class GivenBack(Message):
+class GivenBack(ActResult):
     """Result of ``give_back_node``."""
 
     changed: bool
@@ -129,7 +130,7 @@ class PreserveEvidence(Message):
     reports: tuple[FaultReport, ...]
 
 
-class Evidence(Message):
+class Evidence(ActResult):
     """Result of ``preserve_evidence``: where each piece went, and what could not be had."""
 
     kept: tuple[str, ...]
@@ -207,7 +208,7 @@ class JobCheckpoint(Message):
     """What its owner or the policy wants where nothing was saved."""
 
 
-class Checkpoints(Message):
+class Checkpoints(ActResult):
     """Result of ``request_checkpoints``."""
 
     jobs: tuple[JobCheckpoint, ...] = ()
@@ -230,7 +231,7 @@ class DrainNode(Message):
     """For the volumes, from the moment when the pods are gone."""
 
 
-class Drained(Message):
+class Drained(ActResult):
     """Result of ``drain_node``."""
 
     evicted: int
@@ -266,7 +267,7 @@ class MendMachine(Message):
     deadline: timedelta
 
 
-class Mended(Message):
+class Mended(ActResult):
     """Result of both: the machine is whole again, or it is not and the next rung is due."""
 
     whole: bool
@@ -287,7 +288,7 @@ class SurveyGroup(Message):
     """For what passes by itself; None to look once."""
 
 
-class GroupSurvey(Message):
+class GroupSurvey(ActResult):
     """Result of ``survey_group``: the group as it was before the replacement."""
 
     group: str
@@ -314,7 +315,7 @@ class RaiseSpare(Message):
     drill: bool = False
 
 
-class SpareRaised(Message):
+class SpareRaised(ActResult):
     """Result of ``raise_spare``."""
 
     instance_id: str
@@ -337,7 +338,7 @@ class MarkUnhealthy(Message):
     """Serial numbers of the devices that failed."""
 
 
-class MarkedUnhealthy(Message):
+class MarkedUnhealthy(ActResult):
     """Result of ``mark_instance_unhealthy``."""
 
     instance_id: str
@@ -357,7 +358,7 @@ class AwaitReplacement(Message):
     startup_taint: StartupTaint = StartupTaint.REGISTRATION
 
 
-class Replacement(Message):
+class Replacement(ActResult):
     """Result of ``await_replacement``: the launch claimed for this incident, and its Node."""
 
     instance_id: str
@@ -381,7 +382,7 @@ class VerifyReplacement(Message):
     """Serial numbers of the devices that failed."""
 
 
-class Verified(Message):
+class Verified(ActResult):
     """Result of ``verify_replacement``."""
 
     checks: tuple[str, ...]
@@ -400,7 +401,7 @@ class CloseIncident(Message):
     deadline: timedelta
 
 
-class Closed(Message):
+class Closed(ActResult):
     """Result of ``close_incident``."""
 
     instance_state: str

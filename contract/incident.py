@@ -11,6 +11,7 @@ from contract.model import SCHEMA_VERSION, Message
 from contract.names import Outcome, OverrideName, Phase, Step
 from contract.plan import Plan
 from contract.policy import Mode
+from contract.trail import ActRecord
 
 
 class StepStatus(StrEnum):
@@ -79,5 +80,8 @@ class IncidentReport(Message):
     """Results by name, in words: what was saved, evicted, replaced and proven."""
     notes: tuple[str, ...] = ()
     """What a reader must know and no step says, e.g. a record that could not be written."""
+    acts: tuple[ActRecord, ...] = ()
+    """Every act with its attempts, their errors and what each wrote outside; the list is bounded, from its middle."""
+    acts_total: int = 0
     replacement_instance_id: str | None = None
     replacement_node: str | None = None

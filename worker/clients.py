@@ -6,12 +6,13 @@ from typing import Any, Final
 import boto3
 from botocore.exceptions import NoRegionError
 from kubernetes import config
-from kubernetes.client import ApiClient, Configuration
+from kubernetes.client import Configuration
 from kubernetes.config import ConfigException
 
 from activities.auto_scaling import AutoScaling
 from activities.cluster import Cluster
 from activities.eviction import EVICTIONS_AT_ONCE
+from activities.written import NotingApiClient
 from contract.names import ExitCode
 from worker.errors import StartError
 
@@ -43,7 +44,7 @@ def cluster_by(configuration: Any) -> Cluster:
     # A connection for each act that may run at once, for the watch of each drain and for each eviction: the client's
     # default of five a core makes the others wait for TLS.
     configuration.connection_pool_maxsize = 2 * ACTS_AT_ONCE + EVICTIONS_AT_ONCE
-    return Cluster(ApiClient(configuration))
+    return Cluster(NotingApiClient(configuration))
 
 
 def auto_scaling_client() -> AutoScaling:
