@@ -418,3 +418,5 @@ class Recorded(Message):
     """Result of ``write_record``."""
 
     uris: tuple[str, ...]
+    missed: tuple[str, ...] = ()
+    """Sinks that refused for good, and why."""

@@ -9,6 +9,7 @@ from kubernetes import config
 from kubernetes.client import Configuration
 from kubernetes.config import ConfigException
 
+from activities.archive import Archive
 from activities.auto_scaling import AutoScaling
 from activities.cluster import Cluster
 from activities.eviction import EVICTIONS_AT_ONCE
@@ -45,6 +46,11 @@ def cluster_by(configuration: Any) -> Cluster:
     # default of five a core makes the others wait for TLS.
     configuration.connection_pool_maxsize = 2 * ACTS_AT_ONCE + EVICTIONS_AT_ONCE
     return Cluster(NotingApiClient(configuration))
+
+
+def archive_client(address: str) -> Archive | None:
+    """The bucket that keeps records; None where no address is set."""
+    return Archive(boto3.Session(region_name=os.environ.get("AWS_REGION") or None), address) if address else None
 
 
 def auto_scaling_client() -> AutoScaling:
