@@ -421,6 +421,7 @@ _override(OverrideName.RETRY_STEP, "Start what a step does anew, or try a failed
 _override(OverrideName.SKIP_STEP, "Go on without a step, where that can be done without (docs/overrides.md).")
 _override(OverrideName.ABORT, "End an incident and leave the node quarantined.")
 _override(OverrideName.RELEASE, "End an incident and give the node back as it was.")
+_override(OverrideName.ACKNOWLEDGE, "Say that you look at what waits for a human: pagers are told, nothing goes on.")
 
 
 @app.command(name="extend-deadline", epilog=EXIT_CODES)
