@@ -98,6 +98,14 @@ def watch_cluster() -> None:
 
 
 @app.command(epilog=EXIT_CODES)
+def page() -> None:
+    """Page people about what needs one: Slack, PagerDuty, a webhook. Settings: NODEMEND_* (docs/operating.md)."""
+    from worker.paging.main import main as pager_main
+
+    _end(pager_main())
+
+
+@app.command(epilog=EXIT_CODES)
 def status(
     everything: Annotated[bool, typer.Option("--all", help="Closed incidents too.")] = False,
     output: OutputOption = Output.TABLE,
