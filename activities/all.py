@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from activities.archive import Archive
 from activities.auto_scaling import AutoScaling
 from activities.await_replacement import AwaitReplacementActivity
 from activities.checkpoint import CheckpointActivity
@@ -39,6 +40,7 @@ def node_activities(
     record_dir: Path,
     cluster_name: str,
     namespace: str,
+    archive: Archive | None = None,
 ) -> list[Callable[..., Any]]:
     """The acts of RemediateNode, in the order of the runbook."""
     quarantine = QuarantineActivity(cluster)
@@ -72,5 +74,5 @@ def node_activities(
         ReceiptActivity(cluster).write_receipts,
         CloseActivity(cluster, machines).close_incident,
         quarantine.give_back_node,
-        RecordActivity(record_dir).write_record,
+        RecordActivity(record_dir, archive, cluster).write_record,
     ]

@@ -89,6 +89,14 @@ def watch_cluster() -> None:
 
 
 @app.command(epilog=EXIT_CODES)
+def page() -> None:
+    """Page people about what needs one: Slack, PagerDuty, a webhook. Settings: NODEMEND_* (docs/operating.md)."""
+    from worker.paging.main import main as pager_main
+
+    _end(pager_main())
+
+
+@app.command(epilog=EXIT_CODES)
 def status(
     everything: Annotated[bool, typer.Option("--all", help="Closed incidents too.")] = False,
     output: OutputOption = Output.TABLE,
@@ -418,6 +426,7 @@ _override(OverrideName.RETRY_STEP, "Start what a step does anew, or try a failed
 _override(OverrideName.SKIP_STEP, "Go on without a step, where that can be done without (docs/overrides.md).")
 _override(OverrideName.ABORT, "End an incident and leave the node quarantined.")
 _override(OverrideName.RELEASE, "End an incident and give the node back as it was.")
+_override(OverrideName.ACKNOWLEDGE, "Say that you look at what waits for a human: pagers are told, nothing goes on.")
 
 
 @app.command(epilog=EXIT_CODES)

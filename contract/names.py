@@ -65,6 +65,7 @@ class OverrideName(StrEnum):
     EXTEND_DEADLINE = "extend_deadline"
     ABORT = "abort"
     RELEASE = "release"
+    ACKNOWLEDGE = "acknowledge"
 
 
 class BudgetOrderName(StrEnum):
