@@ -30,7 +30,7 @@ from activities.waiting_mark import WaitingMark
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, ExitCode
 from worker.clients import ACTS_AT_ONCE, auto_scaling_client, cluster_client
 from worker.errors import StartError, problems
-from worker.health import Health, HealthServer, watch_health
+from worker.health import Health, HealthServer, beat, watch_health
 from worker.interceptors import CareInterceptor
 from worker.logs import configure_logs
 from worker.policy_file import PolicyFile
@@ -90,6 +90,7 @@ async def _work(settings: WorkerSettings) -> None:
     identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}"
     connecting = asyncio.create_task(connect(load_connection(), runtime, identity))
     stopping = asyncio.create_task(stop.wait())
+    beating = asyncio.create_task(beat(health))
     try:
         await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not connecting.done():
@@ -116,7 +117,7 @@ async def _work(settings: WorkerSettings) -> None:
                 async with make_budget_worker(client, [budget.count_cluster, permits.deliver_grants]):
                     await _serve(worker, client, identity, health, stopping, server.address)
     finally:
-        for task in (connecting, stopping):
+        for task in (connecting, stopping, beating):
             task.cancel()
         server.close()
 
