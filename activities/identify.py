@@ -253,6 +253,12 @@ def under_verification(node: Json) -> str:
     return annotations(node).get(REPLACES_ANNOTATION, "") if closed else ""
 
 
+def instance_of(node: Json) -> str | None:
+    """The EC2 instance that a Node says it is."""
+    match = _EC2_PROVIDER_ID.match(node["spec"].get("providerID", ""))
+    return match["instance"] if match else None
+
+
 def devices(node: Json) -> dict[str, int]:
     """Extended resources of a node that are devices, with their capacity. Their names carry a vendor's domain."""
     capacity: dict[str, str] = node["status"].get("capacity", {})

@@ -17,6 +17,7 @@ BUDGET_TASK_QUEUE: Final = "nodemend-budget"
 REMEDIATE_NODE: Final = "RemediateNode"
 FLEET_BUDGET: Final = "FleetBudget"
 DISRUPT_GANG: Final = "DisruptGang"
+REAP_ORPHANS: Final = "ReapOrphans"
 
 REPORT_FAULT: Final = "report_fault"
 PERMIT_GRANTED: Final = "permit_granted"
@@ -47,6 +48,11 @@ def incident_id(cluster: str, node: str, instance_id: str | None, *, drill: bool
 def budget_id(cluster: str) -> str:
     """The workflow id of the cluster's FleetBudget."""
     return f"fleet-budget-{cluster}"
+
+
+def reaper_id(cluster: str) -> str:
+    """The id of the cluster's schedule of ReapOrphans, and of its workflows."""
+    return f"reap-orphans-{cluster}"
 
 
 def gang_id(cluster: str, job: str, uid: str) -> str:
@@ -153,6 +159,7 @@ class ActivityName(StrEnum):
     VERIFY_REPLACEMENT = "verify_replacement"
     CLOSE_INCIDENT = "close_incident"
     WRITE_RECORD = "write_record"
+    REAP_ORPHANS = "reap_orphans"
 
 
 class ErrorType(StrEnum):
