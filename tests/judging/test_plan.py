@@ -10,12 +10,14 @@ from typer.testing import CliRunner, Result
 
 from cli.errors import CommandError
 from cli.main import app
-from contract.names import ExitCode, Step
+from contract.names import PREFIX, ExitCode, Step
 from contract.plan import Rung
 from contract.policy import GroupPolicy, Mode
+from deploy.components import Component
 from deploy.local.scene import nodes
 from deploy.local.stack import Stack
 from tests.conftest import MakeNodeGroup
+from tests.operating.command import nodemend
 
 HBM = "NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR instance-id=i-0592464924bd45322 nd-id=0 action=TERMINATE_INSTANCE"
 DMA = "NEURON_HW_ERR=DMA_ERROR nd-id=3"
@@ -165,11 +167,13 @@ def test_with_a_kubeconfig_the_node_says_its_own_facts_and_is_left_as_it_was(
 
     def as_it_is() -> Any:
         (node,) = nodes(local_stack, group.name)
-        return node.spec, node.metadata.annotations, node.metadata.labels
+        ours = [key for key in node.metadata.annotations or {} if key.startswith(PREFIX)]
+        return node.spec.unschedulable, node.spec.taints, ours
 
     before = as_it_is()
-    asked = ["plan", "--node", group.nodes[0], "--line", DMA, "-o", "json"]
-    told = CliRunner().invoke(app, asked, env=local_stack.environment(), catch_exceptions=False)
+    environment = local_stack.environment_of(Component.WORKER)
+    told = nodemend("plan", "--node", group.nodes[0], "--line", DMA, "-o", "json", **environment)
+    assert told.returncode == ExitCode.OK, told.stderr
     document = json.loads(told.stdout)
     assert document["assumed"] == []
     assert group.name in document["permits"][0]["says"]
