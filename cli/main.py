@@ -366,6 +366,7 @@ def simulate(
 
 app.command(epilog=EXIT_CODES)(commands.plan)
 app.command(epilog=EXIT_CODES)(commands.replay)
+app.command(epilog=EXIT_CODES)(commands.scorecard)
 
 
 async def _tell(order: BudgetOrderName, by: str, reason: str, group: str | None, output: Output) -> None:

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from contract.aftermath import Aftermath
 from contract.fault import FaultReport
 from contract.identity import NodeIdentity
 from contract.model import SCHEMA_VERSION, Message
@@ -81,3 +82,5 @@ class IncidentReport(Message):
     """What a reader must know and no step says, e.g. a record that could not be written."""
     replacement_instance_id: str | None = None
     replacement_node: str | None = None
+    aftermath: Aftermath | None = None
+    """Of a decision in mode shadow: what became of the node, where the policy has it followed."""
