@@ -89,6 +89,14 @@ def watch_cluster() -> None:
 
 
 @app.command(epilog=EXIT_CODES)
+def page() -> None:
+    """Page people about what needs one: Slack, PagerDuty, a webhook. Settings: NODEMEND_* (docs/operating.md)."""
+    from worker.paging.main import main as pager_main
+
+    _end(pager_main())
+
+
+@app.command(epilog=EXIT_CODES)
 def status(
     everything: Annotated[bool, typer.Option("--all", help="Closed incidents too.")] = False,
     output: OutputOption = Output.TABLE,
@@ -383,9 +391,7 @@ async def _tell(order: BudgetOrderName, by: str, reason: str, group: str | None,
         typer.echo(f"{name}: {told.answer}")
 
 
-async def _press(
-    name: OverrideName, target: str, by: str, reason: str, act: str, output: Output, extension: str | None = None
-) -> None:
+async def _press(name: OverrideName, target: str, by: str, reason: str, act: str, output: Output, **more: str) -> None:
     from cli.connection import cluster, connect
     from cli.incidents import find
     from cli.pressing import press_override
@@ -393,7 +399,7 @@ async def _press(
     cluster_name = cluster()
     client = await connect()
     handle = await find(client, cluster_name, target, open_only=True)
-    pressed = await press_override(handle, name, by=by, reason=reason, act=act, extension=extension)
+    pressed = await press_override(handle, name, by=by, reason=reason, act=act, **more)
     if output is not Output.TABLE:
         print_document(
             {"incident_id": handle.id, "override": name, "answer": pressed.answer, "applied": pressed.applied}, output
@@ -416,12 +422,27 @@ def _override(name: OverrideName, words: str) -> None:
     app.command(name=name.replace("_", "-"), epilog=EXIT_CODES)(command)
 
 
-_override(OverrideName.APPROVE, "Let an incident go past the approval it waits for, or past what guards the budget.")
 _override(OverrideName.HOLD, "Stop an incident before its next step.")
 _override(OverrideName.RETRY_STEP, "Start what a step does anew, or try a failed step again.")
 _override(OverrideName.SKIP_STEP, "Go on without a step, where that can be done without (docs/overrides.md).")
 _override(OverrideName.ABORT, "End an incident and leave the node quarantined.")
 _override(OverrideName.RELEASE, "End an incident and give the node back as it was.")
+_override(OverrideName.ACKNOWLEDGE, "Say that you look at what waits for a human: pagers are told, nothing goes on.")
+
+
+@app.command(epilog=EXIT_CODES)
+def approve(
+    target: TargetArgument,
+    reason: ReasonOption,
+    plan: Annotated[
+        str, typer.Option("--plan", help="Digest of the plan that you approve; refused if it is another by now.")
+    ] = "",
+    by: ByOption = USER,
+    act: ActOption = "",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Let an incident go past the approval it waits for, or past what guards the budget."""
+    _run(_press(OverrideName.APPROVE, target, by, reason, act, output, plan=plan))
 
 
 @app.command(name="extend-deadline", epilog=EXIT_CODES)
@@ -434,7 +455,7 @@ def extend_deadline(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Give the step that runs, or failed, more time."""
-    _run(_press(OverrideName.EXTEND_DEADLINE, target, by, reason, act, output, extension))
+    _run(_press(OverrideName.EXTEND_DEADLINE, target, by, reason, act, output, extension=extension))
 
 
 def main() -> None:

@@ -156,10 +156,10 @@ class Judge:
         return _Open(incident, when, Budget(self.policy, rules, self.identity, self.size))
 
     def _decide(self, known: _Open, when: When) -> None:
-        incident = known.incident
-        plan = assess(incident.findings, self.identity, None, known.budget.rules.replacement)
+        incident, rules = known.incident, known.budget.rules
+        plan = assess(incident.findings, self.identity, rules=rules.replacement, corroboration=rules.corroboration)
         mode = self._mode(drill=incident.request.drill)
-        if incident.plan is None or (plan.rung, plan.reasons) != (incident.plan.rung, incident.plan.reasons):
+        if incident.plan is None or not plan.decides_as(incident.plan):
             known.changed += 1
             self._event(when, "decision", f"{plan.rung}: {' '.join(plan.reasons)}")
         incident.plan = plan

@@ -112,7 +112,7 @@ def _decided(report: FaultReport, text: str, facts: Facts, policy: Policy, now: 
     identity = facts.identity
     rules = policy.for_node(identity.group, identity.nodegroup)
     mode = rules.mode_for(drill=report.drill)
-    plan = assess((report,), identity, None, rules.replacement)
+    plan = assess((report,), identity, rules=rules.replacement, corroboration=rules.corroboration)
     steps: tuple[PlannedStep, ...] = ()
     permits: tuple[Permit, ...] = ()
     if mode is not Mode.OBSERVE and plan.rung is not Rung.OBSERVE:
