@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from activities.aftermath import AftermathActivity
 from activities.archive import Archive
 from activities.auto_scaling import AutoScaling
 from activities.await_replacement import AwaitReplacementActivity
@@ -75,4 +76,5 @@ def node_activities(
         CloseActivity(cluster, machines).close_incident,
         quarantine.give_back_node,
         RecordActivity(record_dir, archive, cluster).write_record,
+        AftermathActivity(cluster, policy).see_aftermath,
     ]

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from contract.aftermath import Aftermath
 from contract.budget import Traits
 from contract.corroboration import Circumstances
 from contract.culprit import CulpritSearch
@@ -60,6 +61,8 @@ class Incident:
     acts_total: int = 0
     replacement_instance_id: str | None = None
     replacement_node: str | None = None
+    aftermath: Aftermath | None = None
+    """Of a decision in mode shadow: what became of the node."""
     on_standby: bool = False
     """Whether the instance was put on standby beside a spare."""
     verification_skipped: Override | None = None
@@ -201,4 +204,5 @@ class Incident:
             acts_total=self.acts_total,
             replacement_instance_id=self.replacement_instance_id,
             replacement_node=self.replacement_node,
+            aftermath=self.aftermath,
         )

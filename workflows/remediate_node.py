@@ -36,6 +36,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.closing import Closing
     from workflows.culprit import ask_about_culprit
     from workflows.failures import IncidentEnded
+    from workflows.following import follow
     from workflows.incident_state import Incident
     from workflows.mending import MENDING, mend
     from workflows.needs_human import way_on
@@ -95,7 +96,7 @@ class RemediateNode:
     async def run(self, _request: RemediationRequest) -> IncidentReport:
         """Play the runbook and return the closing report."""
         try:
-            await self._remediate()
+            await self._repair()
             outcome, summary = sentences.replaced(self._incident)
         except IncidentEnded as end:
             outcome, summary = end.outcome, end.summary
@@ -104,6 +105,17 @@ class RemediateNode:
             outcome, summary = sentences.cancelled(reason, committed=self._runner.committed)
         target = self._target if self._incident.identity else None
         return await self._closing.close(outcome, summary, target)
+
+    async def _repair(self) -> None:
+        """Play the runbook; after a decision in mode shadow look on, and begin anew where the policy acts by then."""
+        while True:
+            try:
+                await self._remediate()
+            except IncidentEnded as end:
+                if end.outcome is not Outcome.SHADOWED or not await follow(self._incident, self._runner, end.summary):
+                    raise
+            else:
+                return
 
     async def _remediate(self) -> None:
         await self._identify()
