@@ -65,8 +65,21 @@ def test_the_policy_of_the_group_says_gates_deadlines_and_windows(policy: str) -
     assert told["mode"] == Mode.ACT
     steps = {step["step"]: step for step in told["steps"]}
     assert steps[Step.DRAIN]["deadline"] == "PT7M"
-    assert steps[Step.REPLACE]["gate"] == "an approval"
+    assert "asks for an approval before replace" in steps[Step.REPLACE]["gate"]
+    assert steps[Step.DISRUPT]["gate"] == "The disruption permit."
     assert steps[Step.VERIFY]["deadline"] == GroupPolicy().model_dump(mode="json")["deadlines"]["verification"]
+
+
+@pytest.mark.parametrize(("pods", "asks"), [(None, True), (2, True), (1, False)])
+def test_a_gate_for_many_pods_asks_where_they_are_many_or_unknown(tmp_path: Path, pods: int | None, asks: bool) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("default: {mode: act, gates: [{before: disrupt, pods: 2, approvals: 2}]}")
+    given = tmp_path / "pods.yaml"
+    items = [{"metadata": {"name": f"pod-{number}", "namespace": "ml"}, "spec": {}} for number in range(pods or 0)]
+    given.write_text(yaml.safe_dump({"kind": "List", "items": items}))
+    told = seen("--line", HBM, "--policy", str(file), *([] if pods is None else ["--pods", str(given)]))
+    (gate,) = [step["gate"] for step in told["steps"] if step["step"] == Step.DISRUPT]
+    assert ("the approvals of 2 people" in gate) == asks
 
 
 def test_the_budget_is_asked_with_the_limits_of_the_policy(tmp_path: Path) -> None:

@@ -202,6 +202,13 @@ def test_shadow_decides_the_same_and_gives_nothing_up() -> None:
     assert (decision.mode, decision.plan.rung, decision.findings_after_replacement) == (Mode.SHADOW, Rung.REPLACE, 0)
 
 
+def test_an_approval_that_is_asked_for_keeps_the_machine() -> None:
+    policy = Policy.model_validate({"default": {"mode": "act", "approve_before": ["replace"]}})
+    (decision,) = replayed(f"[1.0] {HBM}\n[2.0] {DMA}\n", policy).decisions
+    assert "asks for an approval before replace" in decision.gate
+    assert decision.findings_after_replacement == 0
+
+
 def test_the_budget_is_asked_at_the_time_of_the_log() -> None:
     windows = {"maintenance": [{"days": ["sat"], "start": "10:00", "end": "11:00"}], "mode": "act"}
     policy = Policy.model_validate({"default": windows})
