@@ -31,7 +31,10 @@ async def follow(incident: Incident, runner: StepRunner, decided: str) -> bool:
         IncidentEnded: a human ended the incident.
     """
     window = incident.policy.follow_shadow
-    if not window or incident.identity is None or not workflow.patched("shadow-is-followed"):
+    # A rehearsal says nothing about the machine: nothing that becomes of it bears the decision out.
+    if not window or incident.request.drill or incident.identity is None:
+        return False
+    if not workflow.patched("shadow-is-followed"):
         return False
     until = workflow.now() + window
     heard_first = _heard(incident)

@@ -21,6 +21,7 @@ from cli.judging.play import Detector, Moment
 from cli.judging.reports import report_of
 from contract.fault import FaultReport, Verdict
 from contract.gates import Situation, demanded
+from contract.identity import MachineKind
 from contract.model import Message
 from contract.names import Step
 from contract.permit import PermitKind
@@ -115,6 +116,9 @@ def _count(record: Captured, rules: Catalogue) -> tuple[list[dict[str, Any]], Ma
 def _decided(report: FaultReport, text: str, facts: Facts, policy: Policy, now: datetime, size: int) -> Foresight:
     identity = facts.identity
     rules = policy.for_node(identity.group, identity.nodegroup)
+    if identity.group is None and not identity.foreign_owners and rules.replacement.manual:
+        # As `identify` has it: where nothing replaces a machine, the policy may have people do it.
+        identity = identity.model_copy(update={"kind": MachineKind.MANUAL})
     mode = rules.mode_for(drill=report.drill)
     plan = assess((report,), identity, rules=rules.replacement, corroboration=rules.corroboration)
     steps: tuple[PlannedStep, ...] = ()

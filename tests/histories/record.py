@@ -42,6 +42,13 @@ async def shadowed(play: Play, world: World) -> WorkflowHandle[object, object]:
     return incident.handle
 
 
+async def shadow_followed(play: Play, world: World) -> WorkflowHandle[object, object]:
+    world.policy = fast(mode=Mode.SHADOW, follow_shadow=timedelta(seconds=2.4))
+    incident = await play.start()
+    await incident.result()
+    return incident.handle
+
+
 async def parked_approved_held_resumed(play: Play, world: World) -> WorkflowHandle[object, object]:
     world.policy = fast(approve_before=(Step.DISRUPT,))
     stuck = Stuck()
@@ -111,6 +118,7 @@ async def gang_of_two(play: Play, world: World) -> WorkflowHandle[object, object
 SCENARIOS: tuple[Scenario, ...] = (
     replaced,
     shadowed,
+    shadow_followed,
     parked_approved_held_resumed,
     doubtful_released,
     vetoed,

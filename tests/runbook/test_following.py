@@ -107,3 +107,9 @@ async def test_a_human_can_end_the_looking(play: Play, world: World) -> None:
     report = await incident.result()
     assert report.outcome is Outcome.ABORTED
     assert world.names() == ["identify_node", "write_record"]
+
+
+async def test_a_rehearsal_is_not_followed(play: Play, world: World) -> None:
+    world.policy = fast(follow_shadow=LONG)
+    report = await (await play.start(finding(drill=True, facility=1), drill=True)).result()
+    assert (report.outcome, report.aftermath) == (Outcome.SHADOWED, None)
