@@ -16,7 +16,7 @@ from activities.pod_filters import Filtered, filter_pod
 from activities.pod_filters import Verdict as PodVerdict
 from cli.judging.budgets import Budget, Permit
 from cli.judging.captures import Captured
-from cli.judging.facts import Facts
+from cli.judging.facts import NO_WITNESS, Facts
 from cli.judging.play import Detector, Moment
 from cli.judging.reports import report_of
 from contract.fault import FaultReport, Verdict
@@ -128,6 +128,7 @@ def _decided(report: FaultReport, text: str, facts: Facts, policy: Policy, now: 
         kinds = [PermitKind.QUARANTINE, *([PermitKind.DISRUPTION] if plan.rung is not Rung.QUARANTINE else [])]
         permits = tuple(budget.ask(kind, (report,), now, _INCIDENT) for kind in kinds)
         steps = tuple(_steps(plan, rules, _Gates(rules, report.verdict, now, facts)))
+    doubtful = report.verdict is Verdict.AMBIGUOUS and rules.corroboration.accepted
     moves = plan.rung in MENDING or plan.rung is Rung.REPLACE
     pods = _pods(facts, rules) if moves and facts.pods is not None else None
     return Foresight(
@@ -139,7 +140,7 @@ def _decided(report: FaultReport, text: str, facts: Facts, policy: Policy, now: 
         signature=report.signature,
         fields=report.fields,
         drill=report.drill,
-        assumed=facts.assumed,
+        assumed=(*facts.assumed, *([NO_WITNESS] if doubtful else [])),
         says=_says(plan, mode, drill=report.drill),
         mode=mode,
         policy_version=policy.version,

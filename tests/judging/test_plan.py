@@ -120,6 +120,16 @@ def test_a_line_that_is_only_counted_says_so() -> None:
     assert "it is counted" in str(told["says"])
 
 
+def test_a_doubtful_line_says_that_nobody_looked_for_a_second_witness(tmp_path: Path) -> None:
+    told = seen("--line", DMA, "--group", "trn1", "--instance-id", "i-0592464924bd45322")
+    assert told["plan"]["rung"] == Rung.QUARANTINE
+    assert [sentence.partition(":")[0] for sentence in told["assumed"]] == ["No second witness was looked for"]
+    file = tmp_path / "policy.yaml"
+    file.write_text("default: {corroboration: {accepted: []}}")
+    alone = seen("--line", DMA, "--group", "trn1", "--instance-id", "i-1", "--policy", str(file))
+    assert alone["assumed"] == []
+
+
 def test_a_line_of_user_space_is_a_drill() -> None:
     """Facility 1 (user): the kernel never lets user space write with its own (K11)."""
     assert seen("--line", f"12,4,1000000,-;{HBM}")["drill"] is True
@@ -188,7 +198,7 @@ def test_with_a_kubeconfig_the_node_says_its_own_facts_and_is_left_as_it_was(
     told = nodemend("plan", "--node", group.nodes[0], "--line", DMA, "-o", "json", **environment)
     assert told.returncode == ExitCode.OK, told.stderr
     document = json.loads(told.stdout)
-    assert document["assumed"] == []
+    assert [sentence.partition(":")[0] for sentence in document["assumed"]] == ["No second witness was looked for"]
     assert group.name in document["permits"][0]["says"]
     assert document["plan"]["reasons"]
     assert as_it_is() == before
