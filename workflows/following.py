@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from contract.incident import StepStatus
     from contract.names import ActivityName, Step
     from workflows.incident_state import Incident
-    from workflows.step_orders import StepSkipped
+    from workflows.step_orders import Deadline, StepSkipped
     from workflows.step_runner import StepRunner
 
 LOOKS: Final = 24
@@ -36,18 +36,23 @@ async def follow(incident: Incident, runner: StepRunner, decided: str) -> bool:
         return False
     if not workflow.patched("shadow-is-followed"):
         return False
-    until = workflow.now() + window
+    deadline, began = Deadline(window), workflow.now()
     heard_first = _heard(incident)
     heard_then: int | None = None
     fate: Fate | None = None
-    since = workflow.now()
+    since = began
     seen: Seen | None = None
-    says = f"{decided} Looking on what becomes of the node until {until:%Y-%m-%d %H:%M} UTC."
-    while workflow.now() < until and workflow.info().get_current_history_length() < _EVENTS_MAX:
+    while workflow.info().get_current_history_length() < _EVENTS_MAX:
+        until = began + deadline.now
+        if workflow.now() >= until:
+            break
+        says = f"{decided} Looking on what becomes of the node until {until:%Y-%m-%d %H:%M} UTC."
         try:
-            await runner.pause(Step.CLOSE, min(window / LOOKS, until - workflow.now()), says)
+            await runner.pause(Step.CLOSE, min(deadline.now / LOOKS, until - workflow.now()), says)
         except StepSkipped:
             break
+        if runner.moved(Step.CLOSE, deadline, workflow.now() - began):
+            began = workflow.now()
         look = await runner.afterwards(
             ActivityName.SEE_AFTERMATH, SeeAftermath(identity=incident.identity), Seen, "what became of it"
         )

@@ -109,6 +109,29 @@ async def test_a_human_can_end_the_looking(play: Play, world: World) -> None:
     assert world.names() == ["identify_node", "write_record"]
 
 
+@pytest.mark.parametrize(
+    ("order", "more"), [(OverrideName.EXTEND_DEADLINE, {"extension": "PT20H"}), (OverrideName.RETRY_STEP, {})]
+)
+async def test_what_is_told_about_the_looking_is_obeyed_once(
+    play: Play, world: World, order: OverrideName, more: dict[str, str]
+) -> None:
+    world.policy = shadow(LONG)
+    incident = await play.start()
+    before = await incident.until(lambda report: any("Looking on" in step.summary for step in report.steps))
+    looked = Look(Fate.RECOVERED)
+    world.on(ActivityName.SEE_AFTERMATH, looked)
+    await incident.press(order, **more)
+    await looked.begun.wait()
+    looked.may_see.set()
+    if more:
+        # "until" is another time now.
+        await incident.until(lambda report: report.steps[-1].summary != before.steps[-1].summary)
+    await incident.press(OverrideName.ABORT)
+    assert (await incident.result()).outcome is Outcome.ABORTED
+    # One look at once, and then it waits again: an order that stays would have it look without end.
+    assert len(world.arguments(ActivityName.SEE_AFTERMATH)) == 1
+
+
 async def test_a_rehearsal_is_not_followed(play: Play, world: World) -> None:
     world.policy = fast(follow_shadow=LONG)
     report = await (await play.start(finding(drill=True, facility=1), drill=True)).result()
