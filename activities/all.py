@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from activities.allowed import by_policy
 from activities.auto_scaling import AutoScaling
 from activities.await_replacement import AwaitReplacementActivity
 from activities.checkpoint import CheckpointActivity
@@ -40,7 +41,7 @@ def node_activities(
     namespace: str,
 ) -> list[Callable[..., Any]]:
     """The acts of RemediateNode, in the order of the runbook."""
-    quarantine = QuarantineActivity(cluster)
+    quarantine = QuarantineActivity(cluster, by_policy(policy))
     machines = Machines(cluster, auto_scaling)
     memory = Memory(cluster, namespace)
     replace = ReplaceActivity(cluster, auto_scaling, machines, memory, policy)
@@ -57,7 +58,7 @@ def node_activities(
         jobs.look_at_gang,
         jobs.request_gang_checkpoint,
         CheckpointActivity(cluster, desk.spend).request_checkpoints,
-        DrainActivity(cluster).drain_node,
+        DrainActivity(cluster, by_policy(policy)).drain_node,
         mend.reset_devices,
         mend.reboot_machine,
         replace.survey_group,

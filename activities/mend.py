@@ -9,6 +9,7 @@ from typing import Final
 
 from temporalio import activity
 
+from activities.allowed import by_policy
 from activities.auto_scaling import AutoScaling
 from activities.claim import annotations, claimed_node, conditional
 from activities.cluster import Cluster, Json, retry_on_conflict
@@ -22,7 +23,7 @@ from activities.whole import missing_on, stale_lease
 from contract.acts import Mended, MendMachine
 from contract.names import SKIP_ANNOTATION, TRIED_ANNOTATION, ActivityName, ErrorType
 from contract.plan import Rung
-from contract.policy import Mode, Policy
+from contract.policy import Policy
 
 _LOOK_EVERY_S: Final = 1.0
 
@@ -34,7 +35,7 @@ class MendActivity:
         self._cluster = cluster
         self._auto_scaling = auto_scaling
         self._objects = Objects(cluster)
-        self._policy = policy
+        self._allowed = by_policy(policy)
 
     @activity.defn(name=ActivityName.REBOOT_MACHINE, no_thread_cancel_exception=True)
     def reboot_machine(self, argument: MendMachine) -> Mended:
@@ -105,14 +106,8 @@ class MendActivity:
 
     def _check(self, argument: MendMachine, node: Json) -> None:
         """The last look before the machine is disturbed."""
-        identity, policy = argument.target.identity, self._policy()
-        mode = policy.for_node(identity.group, identity.nodegroup).mode_for(drill=argument.drill)
-        if mode is not Mode.ACT:
-            raise failure(
-                ErrorType.POLICY_FORBIDS,
-                f"The policy ({policy.version}) says {mode} for {identity.group} by now: {identity.node} is not "
-                "touched. Change it back and press `resume`, or press `release`.",
-            )
+        identity = argument.target.identity
+        self._allowed(identity, argument.drill)
         if node["spec"].get("providerID", "") != identity.provider_id:
             raise failure(
                 ErrorType.WRONG_INSTANCE,

@@ -96,6 +96,7 @@ class QuarantineNode(Message):
     target: Target
     rule: str
     reason: str
+    drill: bool = False
 
 
 class Quarantined(Message):
@@ -234,6 +235,7 @@ class DrainNode(Message):
     escalation: DrainEscalation = DrainEscalation.NEEDS_HUMAN
     detach_deadline: timedelta = Deadlines().detach
     """For the volumes, from the moment when the pods are gone."""
+    drill: bool = False
 
 
 class Drained(Message):
@@ -354,6 +356,8 @@ class MarkedUnhealthy(Message):
     at: datetime
     reported: bool = False
     """Whether EC2 was told that it is bad."""
+    policy_version: str = ""
+    """Of the policy that still allowed the call, at the last moment."""
 
 
 class AwaitReplacement(Message):
