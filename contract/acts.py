@@ -270,6 +270,8 @@ class MendMachine(Message):
     """The vendor's reset command, for ``reset_devices``."""
     condition_types: tuple[str, ...] = ()
     """Node conditions that carried the fault."""
+    serials: tuple[str, ...] = ()
+    """Serial numbers of the devices that failed."""
     soak: timedelta
     deadline: timedelta
 
