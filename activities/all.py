@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from activities.allowed import by_policy
+from activities.archive import Archive
 from activities.auto_scaling import AutoScaling
 from activities.await_replacement import AwaitReplacementActivity
 from activities.checkpoint import CheckpointActivity
@@ -21,6 +22,7 @@ from activities.memory import Memory
 from activities.mend import MendActivity
 from activities.permits import PermitDesk
 from activities.preserve import PreserveActivity
+from activities.price import PriceActivity
 from activities.quarantine import QuarantineActivity
 from activities.receipt import ReceiptActivity
 from activities.record import RecordActivity
@@ -39,6 +41,7 @@ def node_activities(
     record_dir: Path,
     cluster_name: str,
     namespace: str,
+    archive: Archive | None = None,
 ) -> list[Callable[..., Any]]:
     """The acts of RemediateNode, in the order of the runbook."""
     quarantine = QuarantineActivity(cluster, by_policy(policy))
@@ -55,6 +58,7 @@ def node_activities(
         quarantine.quarantine_node,
         PreserveActivity(cluster, auto_scaling, record_dir).preserve_evidence,
         jobs.find_jobs,
+        PriceActivity(cluster, auto_scaling).price_disruption,
         jobs.look_at_gang,
         jobs.request_gang_checkpoint,
         CheckpointActivity(cluster, desk.spend).request_checkpoints,
@@ -71,5 +75,5 @@ def node_activities(
         ReceiptActivity(cluster).write_receipts,
         CloseActivity(cluster, machines).close_incident,
         quarantine.give_back_node,
-        RecordActivity(record_dir).write_record,
+        RecordActivity(record_dir, archive, cluster).write_record,
     ]

@@ -104,7 +104,7 @@ class IdentifyNodeActivity:
                 f"whether {request.instance_id or 'its machine'} still runs.",
                 policy_version=policy.version,
             )
-        identity = self._identity(request.cluster, node)
+        identity = self.identity(request.cluster, node)
         if parent := under_verification(node):
             return NodeFacts(
                 identified=Identified.HANDED_OVER,
@@ -180,7 +180,8 @@ class IdentifyNodeActivity:
 
         return self._circumstances.read(identity, reports, job) if self._circumstances else None
 
-    def _identity(self, cluster: str, node: Json) -> NodeIdentity:
+    def identity(self, cluster: str, node: Json) -> NodeIdentity:
+        """The machine behind a Node as the cluster and AWS know it now. Reads only."""
         provider_id = node["spec"].get("providerID", "")
         match = _EC2_PROVIDER_ID.match(provider_id)
         instance_id = match["instance"] if match else None
@@ -256,6 +257,12 @@ def under_verification(node: Json) -> str:
     """The incident that is proving this machine; empty once it was opened to work, or was never a replacement."""
     closed = any(taint["key"] == STARTUP_TAINT for taint in node["spec"].get("taints", []))
     return annotations(node).get(REPLACES_ANNOTATION, "") if closed else ""
+
+
+def instance_of(node: Json) -> str | None:
+    """The EC2 instance that a Node says it is."""
+    match = _EC2_PROVIDER_ID.match(node["spec"].get("providerID", ""))
+    return match["instance"] if match else None
 
 
 def devices(node: Json) -> dict[str, int]:

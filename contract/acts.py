@@ -19,6 +19,7 @@ from contract.model import Message
 from contract.permit import PermitAnswer, PermitRequest
 from contract.policy import CheckpointPolicy, Deadlines, DrainEscalation, GroupPolicy, Otherwise
 from contract.replacement import Found, NodeJob, ReplaceCall, ReplacementPolicy, StartupTaint
+from contract.trail import ActResult
 
 LIST_MAX = 20
 """Longest list of names in a result; counts beside it say how many there were."""
@@ -52,7 +53,7 @@ class IdentifyNode(Message):
     """Whether the findings may lead to a quarantine at all."""
 
 
-class NodeFacts(Message):
+class NodeFacts(ActResult):
     """Result of ``identify_node``."""
 
     identified: Identified
@@ -99,7 +100,7 @@ class QuarantineNode(Message):
     drill: bool = False
 
 
-class Quarantined(Message):
+class Quarantined(ActResult):
     """Result of ``quarantine_node``."""
 
     epoch: int
@@ -118,7 +119,7 @@ class GiveBackNode(Message):
     """Findings of this boot up to this sequence number are dealt with: they start nothing again."""
 
 
-class GivenBack(Message):
+class GivenBack(ActResult):
     """Result of ``give_back_node``."""
 
     changed: bool
@@ -136,7 +137,7 @@ class PreserveEvidence(Message):
     reports: tuple[FaultReport, ...]
 
 
-class Evidence(Message):
+class Evidence(ActResult):
     """Result of ``preserve_evidence``: where each piece went, and what could not be had."""
 
     kept: tuple[str, ...]
@@ -214,7 +215,7 @@ class JobCheckpoint(Message):
     """What its owner or the policy wants where nothing was saved."""
 
 
-class Checkpoints(Message):
+class Checkpoints(ActResult):
     """Result of ``request_checkpoints``."""
 
     jobs: tuple[JobCheckpoint, ...] = ()
@@ -238,7 +239,7 @@ class DrainNode(Message):
     drill: bool = False
 
 
-class Drained(Message):
+class Drained(ActResult):
     """Result of ``drain_node``."""
 
     evicted: int
@@ -276,7 +277,7 @@ class MendMachine(Message):
     deadline: timedelta
 
 
-class Mended(Message):
+class Mended(ActResult):
     """Result of both: the machine is whole again, or it is not and the next rung is due."""
 
     whole: bool
@@ -297,7 +298,7 @@ class SurveyGroup(Message):
     """For what passes by itself; None to look once."""
 
 
-class GroupSurvey(Message):
+class GroupSurvey(ActResult):
     """Result of ``survey_group``: the group as it was before the replacement."""
 
     group: str
@@ -324,7 +325,7 @@ class RaiseSpare(Message):
     drill: bool = False
 
 
-class SpareRaised(Message):
+class SpareRaised(ActResult):
     """Result of ``raise_spare``."""
 
     instance_id: str
@@ -349,7 +350,7 @@ class MarkUnhealthy(Message):
     """The work that held its devices."""
 
 
-class MarkedUnhealthy(Message):
+class MarkedUnhealthy(ActResult):
     """Result of ``mark_instance_unhealthy``."""
 
     instance_id: str
@@ -371,7 +372,7 @@ class AwaitReplacement(Message):
     startup_taint: StartupTaint = StartupTaint.REGISTRATION
 
 
-class Replacement(Message):
+class Replacement(ActResult):
     """Result of ``await_replacement``: the launch claimed for this incident, and its Node."""
 
     instance_id: str
@@ -395,7 +396,7 @@ class VerifyReplacement(Message):
     """Serial numbers of the devices that failed."""
 
 
-class Verified(Message):
+class Verified(ActResult):
     """Result of ``verify_replacement``."""
 
     checks: tuple[str, ...]
@@ -414,7 +415,7 @@ class CloseIncident(Message):
     deadline: timedelta
 
 
-class Closed(Message):
+class Closed(ActResult):
     """Result of ``close_incident``."""
 
     instance_state: str
@@ -431,3 +432,5 @@ class Recorded(Message):
     """Result of ``write_record``."""
 
     uris: tuple[str, ...]
+    missed: tuple[str, ...] = ()
+    """Sinks that refused for good, and why."""

@@ -17,6 +17,7 @@ BUDGET_TASK_QUEUE: Final = "nodemend-budget"
 REMEDIATE_NODE: Final = "RemediateNode"
 FLEET_BUDGET: Final = "FleetBudget"
 DISRUPT_GANG: Final = "DisruptGang"
+REAP_ORPHANS: Final = "ReapOrphans"
 
 REPORT_FAULT: Final = "report_fault"
 PERMIT_GRANTED: Final = "permit_granted"
@@ -49,6 +50,11 @@ def budget_id(cluster: str) -> str:
     return f"fleet-budget-{cluster}"
 
 
+def reaper_id(cluster: str) -> str:
+    """The id of the cluster's schedule of ReapOrphans, and of its workflows."""
+    return f"reap-orphans-{cluster}"
+
+
 def gang_id(cluster: str, job: str, uid: str) -> str:
     """The workflow id of a job's DisruptGang; ``job`` is ``namespace/kind/name``. Each run of it is one attempt."""
     return f"disrupt-{cluster}-{job.replace('/', '-')}-{uid}"
@@ -65,6 +71,7 @@ class OverrideName(StrEnum):
     EXTEND_DEADLINE = "extend_deadline"
     ABORT = "abort"
     RELEASE = "release"
+    ACKNOWLEDGE = "acknowledge"
 
 
 class BudgetOrderName(StrEnum):
@@ -131,6 +138,7 @@ class ActivityName(StrEnum):
     GIVE_BACK_NODE = "give_back_node"
     PRESERVE_EVIDENCE = "preserve_evidence"
     FIND_JOBS = "find_jobs"
+    PRICE_DISRUPTION = "price_disruption"
     JOIN_GANG = "join_gang"
     AWAIT_GANG = "await_gang"
     LEAVE_GANG = "leave_gang"
@@ -151,6 +159,7 @@ class ActivityName(StrEnum):
     VERIFY_REPLACEMENT = "verify_replacement"
     CLOSE_INCIDENT = "close_incident"
     WRITE_RECORD = "write_record"
+    REAP_ORPHANS = "reap_orphans"
 
 
 class ErrorType(StrEnum):

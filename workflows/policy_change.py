@@ -21,6 +21,8 @@ def tightened(then: GroupPolicy, now: GroupPolicy) -> GroupPolicy:
             "mode": min(then.mode, now.mode, key=_MODES.index),
             "drills": min(then.drills, now.drills, key=_MODES.index),
             "approve_before": tuple(dict.fromkeys((*then.approve_before, *now.approve_before))),
+            # Of gates before one step the strictest asks, so all of both together are no looser than either.
+            "gates": (*then.gates, *(gate for gate in now.gates if gate not in then.gates)),
             "evict_unmanaged_pods": then.evict_unmanaged_pods and now.evict_unmanaged_pods,
             "evict_local_storage_pods": then.evict_local_storage_pods and now.evict_local_storage_pods,
             "corroboration": _corroboration(then.corroboration, now.corroboration),

@@ -31,12 +31,14 @@ with workflow.unsafe.imports_passed_through():
     from contract.plan import Plan, Rung
     from contract.policy import Mode
     from workflows import sentences
+    from workflows.approvals import Gatekeeper
     from workflows.assess import APPROVED_BY_SOMEONE, assess
     from workflows.closing import Closing
     from workflows.culprit import ask_about_culprit
     from workflows.failures import IncidentEnded
     from workflows.incident_state import Incident
     from workflows.mending import MENDING, mend
+    from workflows.needs_human import way_on
     from workflows.override_handlers import answers_overrides
     from workflows.override_table import STEP_ORDERS, Stand
     from workflows.overrides import Answer, Controls, press
@@ -80,10 +82,13 @@ class RemediateNode:
         self._runner.prepare = self._prepare
         self._runner.before_parking = self._give_leave_back
         self._showcase = Showcase(self._incident, self._runner)
+        self._runner.escalate = self._showcase.escalate
+        self._gates = Gatekeeper(self._incident, self._runner, self._controls, self._plan, lambda: self._target)
         self._permits = Permits(self._incident, self._fence, self._runner, self._controls)
         self._work = Work(self._incident, self._runner, self._permits, lambda: self._target, self._plan)
+        self._gates.pods = self._work.pods
         self._closing = Closing(self._incident, self._controls, self._runner, self._permits, self._work, self._showcase)
-        self._replacing = Replacing(self._incident, self._runner, lambda: self._target)
+        self._replacing = Replacing(self._incident, self._runner, self._gates, lambda: self._target)
         self._proving: asyncio.Task[None] | None = None
 
     @workflow.run
@@ -147,7 +152,7 @@ class RemediateNode:
         # Before 0.2 these had no handler: a signal of that time must not move what it did not move then.
         if name in STEP_ORDERS and stand is not Stand.CLOSED and not workflow.patched(_STEP_ORDERS):
             stand = Stand.CLOSED
-        answer, new = press(name, payload, stand, self._controls, self._runner.open_step)
+        answer, new = press(name, payload, stand, self._controls, self._runner.open_step, self._gates.digest)
         if new:
             self._incident.keep_override(answer.record(name, workflow.now()))
             self._publish(None)
@@ -239,8 +244,8 @@ class RemediateNode:
                 raise IncidentEnded(Outcome.SHADOWED, f"Shadow mode: would quarantine and ask. {sentences.plan(plan)}")
             await self._runner.park(
                 Step.ASSESS,
-                f"{sentences.plan(plan)} {plan.remedy}",
-                undecided=self._plan(APPROVED_BY_SOMEONE).rung is Rung.REPLACE,
+                self._asks(plan, undecided := self._plan(APPROVED_BY_SOMEONE).rung is Rung.REPLACE),
+                undecided=undecided,
                 changed=lambda plan=plan: not self._plan().decides_as(plan),  # type: ignore[misc]
             )
             if self._plan().decides_as(plan):
@@ -277,8 +282,7 @@ class RemediateNode:
             self._work.in_gangs = True
             await self._work.find()
         last = self._work.last_attempts()
-        if last or Step.DISRUPT in self._incident.policy.approve_before:
-            await self._runner.gate(Step.DISRUPT, sentences.before_disruption(last, self._work.attempts()))
+        await self._gates.before(Step.DISRUPT, sentences.last_attempt(last), adds="" if last else self._work.attempts())
         self._runner.end(Step.DISRUPT, await self._work.hold())
 
     @skippable
@@ -294,7 +298,7 @@ class RemediateNode:
         if unsaved := self._work.unsaved():
             # Nobody waits for this node while a human thinks: what was saved by then is asked for again.
             await self._work.give_back()
-            await self._runner.gate(Step.CHECKPOINT, sentences.unsaved(unsaved))
+            await self._gates.before(Step.CHECKPOINT, sentences.unsaved(unsaved))
         self._tell(Step.CHECKPOINT, "checkpoints", sentences.checkpoints(self._work.checkpoints))
         await self._work.announce()
 
@@ -347,6 +351,10 @@ class RemediateNode:
                 self._incident.facts["work"] = seen
         await self._replacing.see_old_one_gone()
 
+    def _asks(self, plan: Plan, undecided: bool) -> str:
+        name = OverrideName.APPROVE if undecided else OverrideName.RESUME
+        return f"{sentences.plan(plan)} {plan.remedy} {way_on(name, self._incident.request.node)}"
+
     # --- what the steps stand on ----------------------------------------------------------------------------------
 
     @property
@@ -392,6 +400,7 @@ class RemediateNode:
         if self._incident.identity:
             self._reassess()
         if name in _DISRUPTIVE:
+            await self._gates.again()
             await self._work.hold()
         if name in _DISRUPTIVE - {ActivityName.REQUEST_CHECKPOINTS}:
             try:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from contract.corroboration import Corroboration, CorroborationPolicy
 from contract.fault import RemediationRequest
+from contract.gates import Gate
 from contract.names import Step
 from contract.policy import Deadlines, GroupPolicy, Mode
 from contract.replacement import NodeJob, RebootMode, ReplacementPolicy
@@ -22,6 +23,7 @@ policies = st.builds(
     mode=st.sampled_from(Mode),
     drills=st.sampled_from(Mode),
     approve_before=st.sampled_from([(), (Step.DISRUPT,), (Step.REPLACE,), (Step.DISRUPT, Step.REPLACE)]),
+    gates=st.sampled_from([(), (Gate(before=Step.DISRUPT),), (Gate(before=Step.REPLACE, approvals=2),)]),
     evict_unmanaged_pods=st.booleans(),
     evict_local_storage_pods=st.booleans(),
     corroboration=st.builds(
@@ -43,6 +45,7 @@ def no_looser(one: GroupPolicy, other: GroupPolicy) -> bool:
         order.index(one.mode) <= order.index(other.mode)
         and order.index(one.drills) <= order.index(other.drills)
         and set(one.approve_before) >= set(other.approve_before)
+        and all(gate in one.gates for gate in other.gates)
         and one.evict_unmanaged_pods <= other.evict_unmanaged_pods
         and one.evict_local_storage_pods <= other.evict_local_storage_pods
         and set(one.corroboration.accepted) <= set(other.corroboration.accepted)

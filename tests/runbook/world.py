@@ -33,6 +33,7 @@ from contract.names import (
 )
 from contract.permit import AskPermit, PermitAnswer, ReturnPermits
 from contract.policy import Deadlines, GroupPolicy, Mode
+from contract.price import JobPrice, Price, PriceDisruption
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 Script = Callable[[Any], Any]
@@ -173,6 +174,9 @@ class World:
                 return acts.Evidence(kept=("kernel lines",))
             case gang.FindJobs():
                 return gang.JobsOnNode(jobs=(gang.JobOnNode(job="default/Job/train", declared=True),), jobs_total=1)
+            case PriceDisruption():
+                job = JobPrice(job="default/Job/train", pods=1, accelerators=16, declared=True, step=900, saved_at=NOW)
+                return Price(at=NOW + timedelta(minutes=12), jobs=(job,), jobs_total=1, pods=1, group="trn1", others=5)
             case gang.JoinGang(member=member):
                 return gang.GangState(job="default/Job/train", stage=gang.GangStage.RELEASED, members=(member.key,))
             case gang.LookAtGang():
@@ -227,6 +231,7 @@ _ARGUMENTS: dict[ActivityName, type] = {
     ActivityName.GIVE_BACK_NODE: acts.GiveBackNode,
     ActivityName.PRESERVE_EVIDENCE: acts.PreserveEvidence,
     ActivityName.FIND_JOBS: gang.FindJobs,
+    ActivityName.PRICE_DISRUPTION: PriceDisruption,
     ActivityName.JOIN_GANG: gang.JoinGang,
     ActivityName.AWAIT_GANG: gang.JoinGang,
     ActivityName.LEAVE_GANG: gang.LeaveGang,
