@@ -18,6 +18,7 @@ from contract.plan import Plan, Rung
 from contract.policy import GroupPolicy, Mode
 from contract.proof import digest
 from contract.trail import ActRecord
+from workflows.policy_change import tightened
 
 FINDINGS_MAX: Final = 10
 """Findings kept in full; the rest are counted."""
@@ -152,6 +153,18 @@ class Incident:
         if len(self.overrides) > OVERRIDES_MAX:
             refused = next((index for index, kept in enumerate(self.overrides) if not kept.accepted), 0)
             del self.overrides[refused]
+
+    def take_policy(self, policy: GroupPolicy | None, version: str) -> None:
+        """The policy of now; None where no machine was found that it is about. A running incident it only tightens."""
+        if self.policy_version not in ("", version):
+            self.note(
+                f"Looked at again under policy {version}; until then it was decided under {self.policy_version}. What "
+                "was tightened holds here from now on, what was loosened holds for new incidents."
+            )
+        self.policy_version = version
+        if policy:
+            self.policy = policy if self.mode is None else tightened(self.policy, policy)
+            self.mode = self.policy.mode_for(drill=self.request.drill)
 
     def keep_act(self, record: ActRecord) -> None:
         """Keep what an act wrote and how it failed. Of more than fit, those in the middle go: the counts stay."""

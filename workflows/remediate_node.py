@@ -231,7 +231,9 @@ class RemediateNode:
         done = await self._runner.act(
             Step.QUARANTINE,
             ActivityName.QUARANTINE_NODE,
-            lambda: acts.QuarantineNode(target=self._target, rule=first.rule, reason=first.reason),
+            lambda: acts.QuarantineNode(
+                target=self._target, rule=first.rule, reason=first.reason, drill=self._incident.request.drill
+            ),
             acts.Quarantined,
             says="Closing the node to new work.",
         )
@@ -329,6 +331,7 @@ class RemediateNode:
                 deadline=deadline.now,
                 escalation=policy.drain_escalation,
                 detach_deadline=policy.deadlines.detach,
+                drill=self._incident.request.drill,
             ),
             acts.Drained,
             says="Evicting the pods of the node.",
@@ -390,15 +393,13 @@ class RemediateNode:
         known = self._incident.identity
         if known and facts.identity and facts.identity.node_uid != known.node_uid:
             raise IncidentEnded(Outcome.NODE_GONE, f"The Node {known.node} was replaced by another of the same name.")
-        self._incident.policy_version = facts.policy_version
         self._incident.circumstances = facts.circumstances or self._incident.circumstances
         self._incident.search = facts.search
+        self._incident.take_policy(facts.policy if facts.identity else None, facts.policy_version)
         if facts.identity:
             # Looked at again and not found, the machine is still the one whose permits must go back.
             tried = dict.fromkeys((*(known.tried if known else ()), *facts.identity.tried))
             self._incident.identity = facts.identity.model_copy(update={"tried": tuple(tried)})
-            self._incident.policy = facts.policy
-            self._incident.mode = facts.policy.mode_for(drill=self._incident.request.drill)
             self._incident.traits = facts.traits or self._incident.traits
         if facts.permit:
             self._permits.take(PermitKind.QUARANTINE, facts.permit)

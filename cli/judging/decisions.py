@@ -13,6 +13,7 @@ from cli.judging.budgets import Budget, Permit
 from cli.judging.facts import ANY_INSTANCE, named_instance
 from cli.judging.play import Moment
 from cli.judging.reports import report_of
+from contract.corroboration import Circumstances
 from contract.fault import EvidenceEnd, FaultReport, RemediationRequest, Verdict
 from contract.gates import GATED, Situation, demanded, worst
 from contract.identity import NodeIdentity
@@ -161,8 +162,10 @@ class Judge:
         return _Open(incident, when, Budget(self.policy, rules, self.identity, self.size))
 
     def _decide(self, known: _Open, when: When) -> None:
-        incident, rules = known.incident, known.budget.rules
-        plan = assess(incident.findings, self.identity, rules=rules.replacement, corroboration=rules.corroboration)
+        incident = known.incident
+        rules = known.budget.rules
+        doubts = Circumstances(), rules.corroboration
+        plan = assess(incident.findings, self.identity, None, rules.replacement, *doubts)
         mode = self._mode(drill=incident.request.drill)
         if incident.plan is None or not plan.decides_as(incident.plan):
             known.changed += 1

@@ -19,6 +19,7 @@ from cli.judging.captures import Captured
 from cli.judging.facts import NO_WITNESS, Facts
 from cli.judging.play import Detector, Moment
 from cli.judging.reports import report_of
+from contract.corroboration import Circumstances
 from contract.fault import FaultReport, Verdict
 from contract.gates import Situation, demanded
 from contract.identity import MachineKind
@@ -120,7 +121,7 @@ def _decided(report: FaultReport, text: str, facts: Facts, policy: Policy, now: 
         # As `identify` has it: where nothing replaces a machine, the policy may have people do it.
         identity = identity.model_copy(update={"kind": MachineKind.MANUAL})
     mode = rules.mode_for(drill=report.drill)
-    plan = assess((report,), identity, rules=rules.replacement, corroboration=rules.corroboration)
+    plan = assess((report,), identity, None, rules.replacement, Circumstances(), rules.corroboration)
     steps: tuple[PlannedStep, ...] = ()
     permits: tuple[Permit, ...] = ()
     if mode is not Mode.OBSERVE and plan.rung is not Rung.OBSERVE:
