@@ -113,7 +113,12 @@ def report_view(report: IncidentReport, url: str = "") -> RenderableType:
         times = f", {finding.count} times" if finding.count > 1 else ""
         facts.add_row("found", escape(f"{finding.first_seen:%H:%M:%S} {finding.message}{times}"))
     if report.plan:
-        facts.add_row("decided", escape(f"{report.plan.rung}: {' '.join(report.plan.reasons)}"))
+        plan = report.plan
+        facts.add_row("decided", escape(f"{plan.rung} ({plan.confidence} confidence): {' '.join(plan.reasons)}"))
+        weighed = (("for", plan.evidence_for), ("against", plan.evidence_against), ("unless", plan.would_change))
+        for name, said in weighed:
+            if said:
+                facts.add_row(name, escape(" ".join(said)))
     for name, words in report.facts.items():
         facts.add_row(name, escape(words))
     for gate in report.gates:

@@ -12,6 +12,7 @@ from contract.model import SCHEMA_VERSION, Message
 from contract.names import Outcome, OverrideName, Phase, Step
 from contract.plan import Plan
 from contract.policy import Mode
+from contract.trail import ActRecord
 
 
 class StepStatus(StrEnum):
@@ -86,5 +87,8 @@ class IncidentReport(Message):
     """Since when a human is waited for; None while none is."""
     asked_again: int = 0
     """How often that was told again since."""
+    acts: tuple[ActRecord, ...] = ()
+    """Every act with its attempts, their errors and what each wrote outside; the list is bounded, from its middle."""
+    acts_total: int = 0
     replacement_instance_id: str | None = None
     replacement_node: str | None = None

@@ -17,6 +17,7 @@ BUDGET_TASK_QUEUE: Final = "nodemend-budget"
 REMEDIATE_NODE: Final = "RemediateNode"
 FLEET_BUDGET: Final = "FleetBudget"
 DISRUPT_GANG: Final = "DisruptGang"
+REAP_ORPHANS: Final = "ReapOrphans"
 
 REPORT_FAULT: Final = "report_fault"
 PERMIT_GRANTED: Final = "permit_granted"
@@ -49,6 +50,11 @@ def budget_id(cluster: str) -> str:
     return f"fleet-budget-{cluster}"
 
 
+def reaper_id(cluster: str) -> str:
+    """The id of the cluster's schedule of ReapOrphans, and of its workflows."""
+    return f"reap-orphans-{cluster}"
+
+
 def gang_id(cluster: str, job: str, uid: str) -> str:
     """The workflow id of a job's DisruptGang; ``job`` is ``namespace/kind/name``. Each run of it is one attempt."""
     return f"disrupt-{cluster}-{job.replace('/', '-')}-{uid}"
@@ -65,6 +71,7 @@ class OverrideName(StrEnum):
     EXTEND_DEADLINE = "extend_deadline"
     ABORT = "abort"
     RELEASE = "release"
+    ACKNOWLEDGE = "acknowledge"
 
 
 class BudgetOrderName(StrEnum):
@@ -152,6 +159,7 @@ class ActivityName(StrEnum):
     VERIFY_REPLACEMENT = "verify_replacement"
     CLOSE_INCIDENT = "close_incident"
     WRITE_RECORD = "write_record"
+    REAP_ORPHANS = "reap_orphans"
 
 
 class ErrorType(StrEnum):
@@ -262,6 +270,8 @@ FAILED_MACHINES: Final = "nodemend-failed-machines"
 
 KERNEL_LOG: Final = "kmsg"
 """Source of a report that the node's own detector made."""
+DEVICE_COUNTERS: Final = "device-counters"
+"""Source of a report that it made of what the devices' driver counts: no line of the kernel log says it."""
 
 
 class ClusterSource(StrEnum):

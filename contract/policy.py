@@ -10,6 +10,7 @@ from enum import StrEnum
 from pydantic import Field, field_validator
 
 from contract.budget_policy import BudgetPolicy
+from contract.corroboration import CorroborationPolicy
 from contract.gates import Gate, must_be_gated
 from contract.maintenance import MaintenanceWindow
 from contract.model import Document
@@ -125,6 +126,7 @@ class GroupPolicy(Document):
     deadlines: Deadlines = Deadlines()
     checkpoints: CheckpointPolicy = CheckpointPolicy()
     replacement: ReplacementPolicy = ReplacementPolicy()
+    corroboration: CorroborationPolicy = CorroborationPolicy()
 
     def mode_for(self, *, drill: bool) -> Mode:
         """How far to go: a drill goes no further than real findings may, nor than ``drills`` says."""

@@ -19,6 +19,11 @@ class WorkerSettings(BaseSettings):
         default=None, description="YAML policy. Without one the default holds, which touches nothing (shadow)."
     )
     record_dir: Path = Field(default=Path("records"), description="Folder for incident reports and evidence.")
+    record_s3: str = Field(
+        default="",
+        pattern=r"^(s3://[a-z0-9][a-z0-9.-]+(/.*)?)?$",
+        description="s3://bucket/prefix for reports and audit logs, beside the folder; empty: none.",
+    )
     namespace: str = Field(
         default="default",
         pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
@@ -26,6 +31,11 @@ class WorkerSettings(BaseSettings):
     )
     health_address: str = Field(default="127.0.0.1:8085", description="host:port of /healthz; port 0 picks one.")
     metrics_address: str = Field(default="127.0.0.1:9464", description="host:port of Prometheus metrics; empty: none.")
+    reap_interval_s: float = Field(
+        default=600.0,
+        ge=0.0,
+        description="How often nodes are looked for whose incident was terminated; 0 makes no schedule for it.",
+    )
     log_level: str = Field(
         default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe log level."
     )

@@ -66,7 +66,11 @@ def _machine(report: IncidentReport) -> str:
 def _decision(report: IncidentReport) -> str:
     if report.plan is None:
         return ""
-    lines = [f"### Decision: {report.plan.rung}", *(f"- {_plain(reason)}" for reason in report.plan.reasons)]
+    plan = report.plan
+    lines = [f"### Decision: {plan.rung}, confidence {plan.confidence}"]
+    lines += [f"- {_plain(reason)}" for reason in plan.reasons]
+    weighed = (("For", plan.evidence_for), ("Against", plan.evidence_against), ("Would change it", plan.would_change))
+    lines += [f"- {name}: {_plain(' '.join(said))}" for name, said in weighed if said]
     return "\n".join(lines)
 
 

@@ -23,6 +23,7 @@ DESCRIPTIONS: Final = {
     OverrideName.EXTEND_DEADLINE: f"Give the step more time, at most 24 h. {EXTENSION_EXAMPLE}",
     OverrideName.ABORT: f"End the incident and leave the node quarantined. {EXAMPLE}",
     OverrideName.RELEASE: f"End the incident and give the node back as it was. {EXAMPLE}",
+    OverrideName.ACKNOWLEDGE: f"Say that you look at what waits for a human; nothing goes on. {EXAMPLE}",
 }
 
 STEP_ORDERS: Final = frozenset({OverrideName.RETRY_STEP, OverrideName.SKIP_STEP, OverrideName.EXTEND_DEADLINE})
@@ -57,6 +58,8 @@ _STOPS: Final = {
     OverrideName.RELEASE: "ends the incident; the node is given back as it was",
 }
 
+_SEEN: Final = {OverrideName.ACKNOWLEDGE: "tells the pagers that you look at it; it waits on"}
+
 _BY_STAND: Final[dict[Stand, dict[OverrideName, str]]] = {
     Stand.RUNNING: {OverrideName.HOLD: "stops before the next step and waits for resume", **_STOPS},
     Stand.QUEUED: {
@@ -70,17 +73,20 @@ _BY_STAND: Final[dict[Stand, dict[OverrideName, str]]] = {
         OverrideName.APPROVE: "goes on, once as many people as it asks for have approved the plan that is shown",
         OverrideName.HOLD: "waits for resume, then for the approval",
         **_STOPS,
+        **_SEEN,
     },
-    Stand.PARKED: {OverrideName.RESUME: "tries again", **_STOPS},
+    Stand.PARKED: {OverrideName.RESUME: "tries again", **_STOPS, **_SEEN},
     Stand.PARKED_UNDECIDED: {
         OverrideName.APPROVE: "has the machine replaced",
         OverrideName.RESUME: "decides again with what is known now",
         **_STOPS,
+        **_SEEN,
     },
     Stand.COMMITTED: {},
     Stand.COMMITTED_PARKED: {
         OverrideName.RESUME: "tries again",
         OverrideName.ABORT: "ends the incident as replaced-unverified; the old instance is not coming back",
+        **_SEEN,
     },
     Stand.CLOSED: {},
 }

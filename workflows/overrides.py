@@ -174,5 +174,7 @@ def _apply(name: OverrideName, override: Override, controls: Controls, stand: St
         case OverrideName.ABORT | OverrideName.RELEASE:
             controls.stop = name
             controls.stopped_by = override
+        case OverrideName.ACKNOWLEDGE:
+            pass  # That it is in the record is all of it.
         case _ if name in STEP_ORDERS and step:
             controls.order = StepOrder(name, step, override).after(controls.order)

@@ -34,6 +34,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.approvals import Gatekeeper
     from workflows.assess import APPROVED_BY_SOMEONE, assess
     from workflows.closing import Closing
+    from workflows.culprit import ask_about_culprit
     from workflows.failures import IncidentEnded
     from workflows.incident_state import Incident
     from workflows.mending import MENDING, mend
@@ -203,6 +204,9 @@ class RemediateNode:
             raise IncidentEnded(Outcome.REFUSED, facts.explanation)
         plan = self._reassess()
         if plan.rung is Rung.OBSERVE or self._incident.mode is Mode.OBSERVE:
+            if await ask_about_culprit(self._incident, self._runner, lambda: self._plan().rung is not Rung.OBSERVE):
+                await self._identify()
+                return
             raise IncidentEnded(Outcome.OBSERVED, sentences.observed(plan, self._incident.mode))
         self._showcase.announce(Phase.ADMITTED if self._permits.held(PermitKind.QUARANTINE) else Phase.QUEUED)
 
@@ -240,9 +244,9 @@ class RemediateNode:
                 Step.ASSESS,
                 self._asks(plan, undecided := self._plan(APPROVED_BY_SOMEONE).rung is Rung.REPLACE),
                 undecided=undecided,
-                changed=lambda plan=plan: self._plan() != plan,  # type: ignore[misc]
+                changed=lambda plan=plan: not self._plan().decides_as(plan),  # type: ignore[misc]
             )
-            if self._plan() == plan:
+            if self._plan().decides_as(plan):
                 await self._identify()
         self._runner.end(Step.ASSESS, sentences.plan(plan))
 
@@ -362,7 +366,9 @@ class RemediateNode:
     def _plan(self, approval: Override | None = None) -> Plan:
         incident = self._incident
         approved = approval or self._controls.approved_by
-        return assess(incident.findings, self._identity, approved, incident.policy.replacement)
+        rules = incident.policy
+        doubts = incident.circumstances, rules.corroboration
+        return assess(incident.findings, self._identity, approved, rules.replacement, *doubts)
 
     def _reassess(self) -> Plan:
         self._incident.plan = self._plan()
@@ -373,6 +379,8 @@ class RemediateNode:
         if known and facts.identity and facts.identity.node_uid != known.node_uid:
             raise IncidentEnded(Outcome.NODE_GONE, f"The Node {known.node} was replaced by another of the same name.")
         self._incident.policy_version = facts.policy_version
+        self._incident.circumstances = facts.circumstances or self._incident.circumstances
+        self._incident.search = facts.search
         if facts.identity:
             # Looked at again and not found, the machine is still the one whose permits must go back.
             tried = dict.fromkeys((*(known.tried if known else ()), *facts.identity.tried))

@@ -59,6 +59,7 @@ class Replacing:
                 spare_is_up=self._spare is not None,
                 reason=self._incident.findings[0].reason,
                 serials=sentences.serials(self._incident.findings),
+                job=self._incident.traits.get("job", ""),
             ),
             acts.MarkedUnhealthy,
             says=f"Marking {self._identity.instance_id} unhealthy.",

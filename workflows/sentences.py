@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from contract import acts, price
-from contract.fault import FaultReport
+from contract.fault import SERIAL_FIELDS, FaultReport
 from contract.gang import FollowedJob, JobOnNode
 from contract.gates import GateRecord
 from contract.names import Outcome, OverrideName, Step
@@ -22,8 +22,6 @@ _PROOFS: Final = {
     "s3": ", its manifest read from S3",
     "word": ", by the pod's own word",
 }
-SERIAL_FIELDS: Final = ("serial", "serial-num", "serial_num", "serial-number")
-"""Names under which rules and kernel lines carry a device's serial number."""
 
 
 def replaced(incident: Incident) -> tuple[Outcome, str]:

@@ -90,9 +90,9 @@ class Showcase:
 
 
 def brief(report: IncidentReport) -> IncidentReport:
-    """The report small enough for the memo: few findings, without the lines around them."""
+    """The report small enough for the memo: few findings without the lines around them, and no list of writes."""
     findings = tuple(
         finding.model_copy(update={"context": (), "context_after": ()})
         for finding in report.findings[:_FINDINGS_IN_MEMO]
     )
-    return report.model_copy(update={"findings": findings})
+    return report.model_copy(update={"findings": findings, "acts": ()})

@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from contract.incident import StepStatus
     from contract.model import Message
     from contract.names import ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
-    from workflows import needs_human, sentences
+    from workflows import needs_human, sentences, trails
     from workflows.failures import ENDS, NOT_DONE, TRANSIENT, IncidentEnded, describe, failed_while_stopping
     from workflows.incident_state import Incident
     from workflows.override_table import Stand
@@ -175,8 +175,9 @@ class StepRunner:
                 retry_policy=RETRY,
                 summary=says,
             )
-            return answer
+            return trails.answered(self._incident, name, None, answer)
         except ActivityError as error:
+            trails.failed(self._incident, name, None, error)
             self._incident.note(f"{name} failed: {describe(error)[1]}")
             return None
 
@@ -358,7 +359,11 @@ class StepRunner:
                 raise _Interrupted
             if failed_while_stopping(failure) and workflow.patched("interrupted-though-it-failed"):
                 raise _Interrupted
-        return handle.result()
+        try:
+            return trails.answered(self._incident, act.name, act.step, handle.result())
+        except ActivityError as error:
+            trails.failed(self._incident, act.name, act.step, error)
+            raise
 
     async def _failed(self, step: Step, error: ActivityError, deadline: Deadline | None) -> None:
         kind, message = describe(error)

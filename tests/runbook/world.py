@@ -16,6 +16,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
 from contract import acts, gang
+from contract.corroboration import Circumstances
 from contract.fault import DataTrust, FaultReport, RemediationRequest, Verdict
 from contract.identity import NodeIdentity
 from contract.incident import IncidentReport
@@ -121,6 +122,8 @@ class World:
 
     policy: GroupPolicy = field(default_factory=fast)
     who: NodeIdentity | None = field(default_factory=identity)
+    around: Circumstances | None = None
+    """What `identify` finds around a doubtful finding; None for a worker from before corroboration."""
     scripts: dict[ActivityName, Script] = field(default_factory=dict)
     calls: list[tuple[ActivityName, Any]] = field(default_factory=list)
 
@@ -153,6 +156,7 @@ class World:
                 policy_version="v1",
                 permit=permit,
                 proven=tuple(report.key for report in argument.reports),
+                circumstances=self.around,
             )
         return self.usual(argument)
 
