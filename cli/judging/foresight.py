@@ -170,7 +170,7 @@ def _steps(plan: Plan, rules: GroupPolicy) -> list[PlannedStep]:
     ]
     if plan.rung is Rung.QUARANTINE:
         return [*steps, PlannedStep(step=Step.ASSESS, does=f"Ask a human. {plan.remedy}".strip(), gate="a human")]
-    gates = ["the disruption permit", *(["an approval"] if Step.DISRUPT in rules.approve_before else [])]
+    gates = ["the disruption permit", *_approvals(rules, Step.DISRUPT)]
     steps += [
         PlannedStep(step=Step.ASSESS, does=f"Decide again with all that was found: {plan.rung}."),
         PlannedStep(step=Step.PRESERVE, does="Keep the kernel lines and the console output.", deadline=limits.preserve),
@@ -189,19 +189,22 @@ def _steps(plan: Plan, rules: GroupPolicy) -> list[PlannedStep]:
     if plan.rung is Rung.RESET_DEVICE:
         does = "Reset the devices with the vendor's command, and see them whole again."
         return [*steps, PlannedStep(step=Step.RESET_DEVICE, does=does, deadline=limits.reboot)]
-    approval = "an approval" if Step.REPLACE in rules.approve_before else ""
     return [
         *steps,
         PlannedStep(
             step=Step.REPLACE,
             does="Look at what replaces the machine, and give the machine up: the point of no return.",
             deadline=limits.group,
-            gate=approval,
+            gate=" and ".join(_approvals(rules, Step.REPLACE)),
         ),
         PlannedStep(step=Step.AWAIT_REPLACEMENT, does="Wait for the new Node.", deadline=limits.replacement),
         PlannedStep(step=Step.VERIFY, does="Prove it whole before it takes work.", deadline=limits.verification),
         PlannedStep(step=Step.CLOSE, does="See the jobs go on past their checkpoints, and write the record."),
     ]
+
+
+def _approvals(rules: GroupPolicy, step: Step) -> list[str]:
+    return [gate.words() for gate in rules.all_gates if gate.before is step]
 
 
 def _pods(facts: Facts, rules: GroupPolicy) -> tuple[PlannedPod, ...]:
