@@ -345,6 +345,17 @@ def resume(
         _run(_press(OverrideName.RESUME, target, by, reason, act, output))
 
 
+@app.command(name="codec-server", epilog=EXIT_CODES)
+def codec_server(
+    ui: Annotated[str, typer.Option("--ui", help="Where the Temporal UI is: its pages alone may ask.")],
+    address: Annotated[str, typer.Option("--address", help="host:port to listen on.")] = "127.0.0.1:8081",
+) -> None:
+    """Open closed payloads for the Temporal UI, until Ctrl-C (NODEMEND_PAYLOAD_KEYS)."""
+    from cli.codec_server import serve
+
+    serve(address, ui)
+
+
 @app.command(epilog=EXIT_CODES)
 def simulate(
     fleet: Annotated[

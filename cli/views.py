@@ -101,7 +101,8 @@ def _gate(gate: GateRecord) -> str:
     people = ", ".join(gate.approved_by) or "nobody"
     passed = f"passed {gate.passed_at:%H:%M:%S}" if gate.passed_at else "not passed"
     cost = f" {price.in_short(gate.price)}" if gate.price else ""
-    return f"before {gate.before}, plan {gate.plan}: {people} of {gate.approvals}, {passed}.{cost}"
+    given = f"{len(gate.approved_by)} of {gate.approvals}"
+    return f"before {gate.before}, plan {gate.plan}: {people} ({given}), {passed}.{cost}"
 
 
 def report_view(report: IncidentReport, url: str = "") -> RenderableType:

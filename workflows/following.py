@@ -69,7 +69,11 @@ async def follow(incident: Incident, runner: StepRunner, decided: str) -> bool:
         incident.aftermath = _concluded(seen, since, came_back=heard_then is not None and _heard(incident) > heard_then)
         incident.facts["afterwards"] = incident.aftermath.explanation
     incident.end(Step.CLOSE, workflow.now(), decided, StepStatus.SHADOWED)
-    return seen is not None and seen.acts_now and _heard(incident) > heard_first
+    anew = seen is not None and seen.acts_now and _heard(incident) > heard_first
+    if anew:
+        # It takes the policy whole: what holds a running incident to the tighter one would keep it in shadow.
+        incident.mode = None
+    return anew
 
 
 def _concluded(seen: Seen, since: datetime, *, came_back: bool) -> Aftermath:

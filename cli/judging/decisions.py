@@ -187,7 +187,9 @@ class Judge:
     def _gate(self, known: _Open, when: When) -> None:
         """An approval that the policy asks for: the log does not say whether it came."""
         # How many pods ran there it does not say either: a gate for many of them is taken to ask.
-        situation = Situation(worst(known.incident.findings), when.at or _EPOCH, sys.maxsize)
+        findings, plan = known.incident.findings, known.incident.plan
+        assert plan is not None
+        situation = Situation(worst(findings), when.at or _EPOCH, sys.maxsize, plan.confidence)
         demand = demanded(known.budget.rules.all_gates, GATED, situation)
         if demand and not known.gate:
             known.gate = demand.why

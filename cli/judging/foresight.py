@@ -26,7 +26,7 @@ from contract.identity import MachineKind
 from contract.model import Message
 from contract.names import Step
 from contract.permit import PermitKind
-from contract.plan import Plan, Rung
+from contract.plan import Confidence, Plan, Rung
 from contract.policy import GroupPolicy, Mode, Policy
 from detector.rules import Catalogue, Match
 from workflows.assess import assess
@@ -128,7 +128,7 @@ def _decided(report: FaultReport, text: str, facts: Facts, policy: Policy, now: 
         budget = Budget(policy, rules, identity, size)
         kinds = [PermitKind.QUARANTINE, *([PermitKind.DISRUPTION] if plan.rung is not Rung.QUARANTINE else [])]
         permits = tuple(budget.ask(kind, (report,), now, _INCIDENT) for kind in kinds)
-        steps = tuple(_steps(plan, rules, _Gates(rules, report.verdict, now, facts)))
+        steps = tuple(_steps(plan, rules, _Gates(rules, report.verdict, plan.confidence, now, facts)))
     doubtful = report.verdict is Verdict.AMBIGUOUS and rules.corroboration.accepted
     moves = plan.rung in MENDING or plan.rung is Rung.REPLACE
     pods = _pods(facts, rules) if moves and facts.pods is not None else None
@@ -223,6 +223,7 @@ class _Gates:
 
     rules: GroupPolicy
     verdict: Verdict
+    confidence: Confidence
     now: datetime
     facts: Facts
 
@@ -230,7 +231,7 @@ class _Gates:
         pods = self.facts.pods
         # Where nobody said what runs there, a gate for many pods is taken to ask.
         working = sys.maxsize if pods is None else sum(map(is_work, pods))
-        demand = demanded(self.rules.all_gates, (step,), Situation(self.verdict, self.now, working))
+        demand = demanded(self.rules.all_gates, (step,), Situation(self.verdict, self.now, working, self.confidence))
         return " ".join(filter(None, (permit, demand.why if demand else "")))
 
 
