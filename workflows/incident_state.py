@@ -7,7 +7,7 @@ from typing import Final
 from contract.budget import Traits
 from contract.fault import FaultReport, RemediationRequest
 from contract.identity import NodeIdentity
-from contract.incident import IncidentReport, OverrideRecord, StepRecord, StepStatus
+from contract.incident import IncidentReport, OverrideRecord, SavedWork, StepRecord, StepStatus
 from contract.names import KERNEL_LOG, Outcome, Phase, Step
 from contract.override import Override
 from contract.plan import Plan, Rung
@@ -46,6 +46,7 @@ class Incident:
     overrides: list[OverrideRecord] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    saved: tuple[SavedWork, ...] = ()
     acts: list[ActRecord] = field(default_factory=list)
     acts_total: int = 0
     replacement_instance_id: str | None = None
@@ -183,6 +184,7 @@ class Incident:
             steps=tuple(self.steps.values()),
             overrides=tuple(self.overrides),
             facts=dict(self.facts),
+            saved=self.saved,
             notes=tuple(self.notes),
             acts=tuple(self.acts),
             acts_total=self.acts_total,
