@@ -11,7 +11,7 @@ from contract.culprit import CulpritSearch
 from contract.fault import FaultReport, RemediationRequest
 from contract.gates import GateRecord
 from contract.identity import NodeIdentity
-from contract.incident import IncidentReport, OverrideRecord, StepRecord, StepStatus
+from contract.incident import IncidentReport, OverrideRecord, SavedWork, StepRecord, StepStatus
 from contract.names import KERNEL_LOG, Outcome, Phase, Step
 from contract.override import Override
 from contract.plan import Plan, Rung
@@ -58,6 +58,7 @@ class Incident:
     notes: list[str] = field(default_factory=list)
     asked_at: datetime | None = None
     asked_again: int = 0
+    saved: tuple[SavedWork, ...] = ()
     acts: list[ActRecord] = field(default_factory=list)
     acts_total: int = 0
     replacement_instance_id: str | None = None
@@ -210,6 +211,7 @@ class Incident:
             overrides=tuple(self.overrides),
             gates=tuple(self.gates),
             facts=dict(self.facts),
+            saved=self.saved,
             notes=tuple(self.notes),
             asked_at=self.asked_at,
             asked_again=self.asked_again if self.asked_at else 0,

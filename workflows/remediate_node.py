@@ -10,6 +10,7 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
+    from activities.saved import saved_work
     from contract import acts
     from contract.fault import FaultReport, RemediationRequest, Verdict
     from contract.identity import Fence, NodeIdentity, Target
@@ -307,6 +308,7 @@ class RemediateNode:
         await self._work.save_the_others(nonce)
         for job in self._work.checkpoints:
             self._incident.facts[f"checkpoint {job.job}"] = sentences.checkpoint(job)
+        self._incident.saved = tuple(map(saved_work, self._work.checkpoints))
         if unsaved := self._work.unsaved():
             # Nobody waits for this node while a human thinks: what was saved by then is asked for again.
             await self._work.give_back()
