@@ -9,6 +9,7 @@ import typer
 from pydantic import ValidationError
 
 from cli.errors import CommandError
+from cli.output import Output, OutputOption, plain, print_document
 from cli.records import documents
 from contract.audit import AuditEntry, audit_log, broken
 from contract.incident import IncidentReport
@@ -28,28 +29,26 @@ def verify(
     temporal: Annotated[
         bool, typer.Option("--temporal", help="Compare each log's end with what its workflow in Temporal says, too.")
     ] = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Check the chain of every log. 0: all hold. 65: one was changed since it was written."""
-    wrong = 0
     logs = list(_logs(place))
     told = asyncio.run(_told_to_temporal()) if temporal else {}
-    unknown = 0
-    for where, text in logs:
-        problems = list(broken(text))
-        entry = _last(text)
-        if entry and not problems:
-            problems += _cut_off(text, _report_beside(where))
-            said = told.get((entry.incident_id, entry.run_id))
-            unknown += temporal and said is None
-            if said and said != entry.digest:
-                problems.append("its end is not the one that the workflow was told: lines were cut off or added")
-        wrong += len(problems)
-        for problem in problems:
-            typer.echo(f"{where}: {problem}.")
-    if wrong:
+    found = [_checked(where, text, told) for where, text in logs]
+    problems = [(where, problem) for (where, _), (wrong, _) in zip(logs, found, strict=True) for problem in wrong]
+    if output is not Output.TABLE:
+        print_document(
+            {"logs": len(logs), "problems": [{"log": log, "problem": problem} for log, problem in problems]}, output
+        )
+    else:
+        for log, problem in problems:
+            typer.echo(f"{log}: {problem}.")
+    if problems:
         raise typer.Exit(ExitCode.DATA)
+    if output is not Output.TABLE:
+        return
     typer.echo(f"{len(logs)} audit logs hold.")
-    if unknown:
+    if temporal and (unknown := sum(not compared for _, compared in found)):
         typer.echo(f"Of {unknown} of them Temporal knows nothing (any more): their ends are compared with nothing.")
     if not temporal:
         typer.echo("Whether an end was cut off together with the report beside it, --temporal tells: the results of")
@@ -65,16 +64,52 @@ def list_entries(
     running: Annotated[
         bool, typer.Option("--open", help="Beside the records, the incidents that still run (from Temporal).")
     ] = False,
+    output: Annotated[
+        Output | None, typer.Option("--output", "-o", help="table, json or yaml; left out: JSON lines.")
+    ] = None,
 ) -> None:
-    """Print entries as JSON lines, in the order of time: who did what, when and why."""
+    """Print entries, in the order of time: as JSON lines, which tools for logs read, or as one document."""
     entries = [entry for where, text in _logs(place) for entry in _entries(where, text)] if place else []
     if running or not place:
         entries += [entry for report in asyncio.run(_in_temporal(open_only=bool(place))) for entry in audit_log(report)]
     moment = since.replace(tzinfo=since.tzinfo or UTC) if since else None
-    for entry in sorted(entries, key=lambda entry: entry.at):
-        late_enough = moment is None or entry.at >= moment
-        if late_enough and by in (None, entry.by) and node in (None, entry.node):
+    chosen = [
+        entry
+        for entry in sorted(entries, key=lambda entry: entry.at)
+        if (moment is None or entry.at >= moment) and by in (None, entry.by) and node in (None, entry.node)
+    ]
+    if output is None:
+        for entry in chosen:
             typer.echo(entry.model_dump_json())
+    elif output is Output.TABLE:
+        _table(chosen)
+    else:
+        print_document([plain(entry) for entry in chosen], output)
+
+
+def _table(entries: list[AuditEntry]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("when", "node", "who", "what", "why"):
+        table.add_column(title, overflow="fold")
+    for entry in entries:
+        table.add_row(*map(escape, (f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.node, entry.by, entry.what, entry.why)))
+    Console().print(table)
+
+
+def _checked(where: str, text: str, told: dict[tuple[str, str], str]) -> tuple[list[str], bool]:
+    """What does not hold in a log, and whether Temporal was told its end."""
+    problems = list(broken(text))
+    entry = _last(text)
+    said = told.get((entry.incident_id, entry.run_id)) if entry else None
+    if entry and not problems:
+        problems += _cut_off(text, _report_beside(where))
+        if said and said != entry.digest:
+            problems.append("its end is not the one that the workflow was told: lines were cut off or added")
+    return problems, said is not None
 
 
 def _logs(place: str) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,8 @@ from enum import StrEnum
 from pydantic import Field
 
 from contract.budget import Traits
+from contract.corroboration import Circumstances
+from contract.culprit import CulpritSearch
 from contract.fault import DataTrust, FaultReport, RemediationRequest
 from contract.identity import NodeIdentity, Target
 from contract.incident import IncidentReport
@@ -65,6 +67,10 @@ class NodeFacts(ActResult):
     permit: PermitAnswer | None = None
     proven: tuple[str, ...] | None = None
     """Keys of the reports whose origin is proven; None from a worker that did not ask for proof."""
+    circumstances: Circumstances | None = None
+    """What may corroborate a doubtful finding; None from a worker that knew of no corroboration."""
+    search: CulpritSearch | None = None
+    """Where its job hangs because of another node: who that may be; None where nobody was looked for."""
 
 
 class ProveReports(Message):
@@ -336,6 +342,8 @@ class MarkUnhealthy(Message):
     """What is wrong with it, for EC2 and for the memory of machines that failed."""
     serials: tuple[str, ...] = ()
     """Serial numbers of the devices that failed."""
+    job: str = ""
+    """The work that held its devices."""
 
 
 class MarkedUnhealthy(ActResult):

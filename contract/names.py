@@ -17,6 +17,7 @@ BUDGET_TASK_QUEUE: Final = "nodemend-budget"
 REMEDIATE_NODE: Final = "RemediateNode"
 FLEET_BUDGET: Final = "FleetBudget"
 DISRUPT_GANG: Final = "DisruptGang"
+REAP_ORPHANS: Final = "ReapOrphans"
 
 REPORT_FAULT: Final = "report_fault"
 PERMIT_GRANTED: Final = "permit_granted"
@@ -47,6 +48,11 @@ def incident_id(cluster: str, node: str, instance_id: str | None, *, drill: bool
 def budget_id(cluster: str) -> str:
     """The workflow id of the cluster's FleetBudget."""
     return f"fleet-budget-{cluster}"
+
+
+def reaper_id(cluster: str) -> str:
+    """The id of the cluster's schedule of ReapOrphans, and of its workflows."""
+    return f"reap-orphans-{cluster}"
 
 
 def gang_id(cluster: str, job: str, uid: str) -> str:
@@ -132,6 +138,7 @@ class ActivityName(StrEnum):
     GIVE_BACK_NODE = "give_back_node"
     PRESERVE_EVIDENCE = "preserve_evidence"
     FIND_JOBS = "find_jobs"
+    PRICE_DISRUPTION = "price_disruption"
     JOIN_GANG = "join_gang"
     AWAIT_GANG = "await_gang"
     LEAVE_GANG = "leave_gang"
@@ -152,6 +159,7 @@ class ActivityName(StrEnum):
     VERIFY_REPLACEMENT = "verify_replacement"
     CLOSE_INCIDENT = "close_incident"
     WRITE_RECORD = "write_record"
+    REAP_ORPHANS = "reap_orphans"
 
 
 class ErrorType(StrEnum):
@@ -262,6 +270,8 @@ FAILED_MACHINES: Final = "nodemend-failed-machines"
 
 KERNEL_LOG: Final = "kmsg"
 """Source of a report that the node's own detector made."""
+DEVICE_COUNTERS: Final = "device-counters"
+"""Source of a report that it made of what the devices' driver counts: no line of the kernel log says it."""
 
 
 class ClusterSource(StrEnum):

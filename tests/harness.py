@@ -80,6 +80,8 @@ def worker_environment(stack: Stack, policy: Path, records: Path, **more: str) -
         "NODEMEND_RECORD_DIR": str(records),
         "NODEMEND_HEALTH_ADDRESS": "127.0.0.1:0",
         "NODEMEND_METRICS_ADDRESS": "",
+        # Tests terminate incidents on purpose, on a cluster that they share.
+        "NODEMEND_REAP_INTERVAL_S": "0",
         **more,
     }
 

@@ -1,4 +1,7 @@
-"""``/healthz`` that tells the truth: whether *the server* saw this process poll lately, not that a port answers."""
+"""``/healthz`` that tells the truth: whether *the server* saw this process poll lately, not that a port answers.
+
+``/livez`` is what a liveness probe asks: whether the event loop runs. That Temporal is away no restart mends.
+"""
 
 import asyncio
 import json
@@ -25,6 +28,7 @@ _LOOK_EVERY_S: Final = 15.0
 _SILENT_AFTER: Final = timedelta(minutes=3)
 """A long poll lasts a minute, so a live poller is seen at least that often."""
 _STALE_AFTER_S: Final = 90.0
+_BEAT_EVERY_S: Final = 5.0
 
 
 @dataclass
@@ -34,6 +38,7 @@ class Health:
     ok: bool = False
     reason: str = "starting: Temporal has not seen this worker poll yet"
     looked_at: float = field(default_factory=time.monotonic)
+    beat_at: float = field(default_factory=time.monotonic)
 
     def set(self, *, ok: bool, reason: str) -> None:
         """Note what a look found."""
@@ -47,6 +52,20 @@ class Health:
         if age > _STALE_AFTER_S:
             return 503, {"ok": False, "reason": f"the event loop has not looked for {age:.0f} s: it is stuck"}
         return (200 if self.ok else 503), {"ok": self.ok, "reason": self.reason, "age_s": round(age, 1)}
+
+    def alive(self) -> tuple[int, dict[str, object]]:
+        """Status code and body of ``/livez``."""
+        age = time.monotonic() - self.beat_at
+        stuck = age > _STALE_AFTER_S
+        reason = f"the event loop has stood still for {age:.0f} s" if stuck else "the event loop runs"
+        return (503 if stuck else 200), {"ok": not stuck, "reason": reason}
+
+
+async def beat(health: Health) -> None:
+    """Note that the event loop runs. Runs until cancelled."""
+    while True:
+        health.beat_at = time.monotonic()
+        await asyncio.sleep(_BEAT_EVERY_S)
 
 
 async def watch_health(client: Client, identity: str, health: Health) -> None:
@@ -79,7 +98,7 @@ async def _last_poll(client: Client, identity: str) -> datetime | None:
 
 
 class HealthServer:
-    """Serves ``/healthz`` on a thread of its own, so that a stuck event loop cannot keep it from saying so."""
+    """Serves both on a thread of its own, so that a stuck event loop cannot keep it from saying so."""
 
     def __init__(self, host: str, port: int, health: Health) -> None:
         """Bind the address; port 0 picks a free one.
@@ -106,9 +125,11 @@ class HealthServer:
 
 
 def _handler(health: Health) -> type[BaseHTTPRequestHandler]:
+    answers = {"/healthz": health.answer, "/livez": health.alive}
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            code, body = health.answer() if self.path == "/healthz" else (404, {"reason": "only /healthz is here"})
+            code, body = answers.get(self.path, lambda: (404, {"reason": "only /healthz and /livez are here"}))()
             payload = json.dumps(body).encode()
             self.send_response(code)
             self.send_header("Content-Type", "application/json")

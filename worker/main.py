@@ -25,19 +25,22 @@ from activities.all import node_activities
 from activities.budget import BudgetActivities
 from activities.gang_members import GangMemberActivities
 from activities.hand_over import HandOver
+from activities.orphans import OrphanActivity
 from activities.permits import PermitActivities, open_desk
 from activities.waiting_mark import WaitingMark
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, ExitCode
 from worker.clients import ACTS_AT_ONCE, archive_client, auto_scaling_client, cluster_client
 from worker.errors import StartError, problems
-from worker.health import Health, HealthServer, watch_health
+from worker.health import Health, HealthServer, beat, watch_health
 from worker.interceptors import CareInterceptor
 from worker.logs import configure_logs
 from worker.policy_file import PolicyFile
+from worker.schedules import keep_reaping
 from worker.settings import WorkerSettings, split_address
 from worker.temporal import connect, load_connection, make_runtime, register_search_attributes
 from workflows.disrupt_gang import DisruptGang
 from workflows.fleet_budget import FleetBudget
+from workflows.reap_orphans import ReapOrphans
 from workflows.remediate_node import RemediateNode
 
 _log = logging.getLogger(__name__)
@@ -90,22 +93,26 @@ async def _work(settings: WorkerSettings) -> None:
     identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}"
     connecting = asyncio.create_task(connect(load_connection(), runtime, identity))
     stopping = asyncio.create_task(stop.wait())
+    beating = asyncio.create_task(beat(health))
     try:
         await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not connecting.done():
             return
         client = connecting.result()
         await register_search_attributes(client)
+        await keep_reaping(client, settings.cluster, settings.reap_interval_s)
         async with open_desk(client, settings.cluster) as desk:
             with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE, thread_name_prefix="act") as executor:
                 permits = PermitActivities(client, desk, WaitingMark(cluster))
                 budget = BudgetActivities(client, cluster, auto_scaling, policy)
+                hand_over = HandOver(client)
+                orphans = OrphanActivity(client, cluster, hand_over)
                 acts = node_activities(
                     cluster,
                     auto_scaling,
                     policy,
                     desk,
-                    HandOver(client),
+                    hand_over,
                     settings.record_dir,
                     settings.cluster,
                     settings.namespace,
@@ -113,11 +120,12 @@ async def _work(settings: WorkerSettings) -> None:
                 )
                 gang = GangMemberActivities(client)
                 talking = [gang.join_gang, gang.await_gang, gang.leave_gang, gang.tell_gang]
-                worker = make_worker(client, [*acts, *talking, permits.ask_permit, permits.return_permits], executor)
+                asking = [permits.ask_permit, permits.return_permits]
+                worker = make_worker(client, [*acts, *talking, *asking, orphans.reap_orphans], executor)
                 async with make_budget_worker(client, [budget.count_cluster, permits.deliver_grants]):
                     await _serve(worker, client, identity, health, stopping, server.address)
     finally:
-        for task in (connecting, stopping):
+        for task in (connecting, stopping, beating):
             task.cancel()
         server.close()
 
@@ -133,7 +141,7 @@ def make_worker(
     return Worker(
         client,
         task_queue=task_queue,
-        workflows=[RemediateNode, DisruptGang],
+        workflows=[RemediateNode, DisruptGang, ReapOrphans],
         activities=acts,  # type: ignore[arg-type]
         activity_executor=executor,
         max_concurrent_activities=ACTS_AT_ONCE,

@@ -31,6 +31,11 @@ class WorkerSettings(BaseSettings):
     )
     health_address: str = Field(default="127.0.0.1:8085", description="host:port of /healthz; port 0 picks one.")
     metrics_address: str = Field(default="127.0.0.1:9464", description="host:port of Prometheus metrics; empty: none.")
+    reap_interval_s: float = Field(
+        default=600.0,
+        ge=0.0,
+        description="How often nodes are looked for whose incident was terminated; 0 makes no schedule for it.",
+    )
     log_level: str = Field(
         default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe log level."
     )

@@ -5,7 +5,10 @@ from datetime import datetime
 from typing import Final
 
 from contract.budget import Traits
+from contract.corroboration import Circumstances
+from contract.culprit import CulpritSearch
 from contract.fault import FaultReport, RemediationRequest
+from contract.gates import GateRecord
 from contract.identity import NodeIdentity
 from contract.incident import IncidentReport, OverrideRecord, SavedWork, StepRecord, StepStatus
 from contract.names import KERNEL_LOG, Outcome, Phase, Step
@@ -40,13 +43,20 @@ class Incident:
     policy: GroupPolicy = field(default_factory=GroupPolicy)
     policy_version: str = ""
     traits: Traits = field(default_factory=dict)
+    circumstances: Circumstances | None = None
+    """What may corroborate a doubtful finding; None in an incident that began without knowing of it."""
+    search: CulpritSearch | None = None
+    """Where its job hangs because of another node: who that may be."""
     mode: Mode | None = None
     plan: Plan | None = None
     steps: dict[Step, StepRecord] = field(default_factory=dict)
     overrides: list[OverrideRecord] = field(default_factory=list)
+    gates: list[GateRecord] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     saved: tuple[SavedWork, ...] = ()
+    asked_at: datetime | None = None
+    asked_again: int = 0
     acts: list[ActRecord] = field(default_factory=list)
     acts_total: int = 0
     replacement_instance_id: str | None = None
@@ -183,9 +193,12 @@ class Incident:
             plan=self.plan,
             steps=tuple(self.steps.values()),
             overrides=tuple(self.overrides),
+            gates=tuple(self.gates),
             facts=dict(self.facts),
             saved=self.saved,
             notes=tuple(self.notes),
+            asked_at=self.asked_at,
+            asked_again=self.asked_again if self.asked_at else 0,
             acts=tuple(self.acts),
             acts_total=self.acts_total,
             replacement_instance_id=self.replacement_instance_id,

@@ -10,10 +10,12 @@ from typing import Final
 from contract.names import OverrideName, Step
 
 EXAMPLE: Final = '{"by": "you", "reason": "why"}'
+APPROVAL_EXAMPLE: Final = '{"by": "you", "reason": "why", "plan": "1a2b3c4d"}'
+"""``plan`` may be left out: then it is the plan that is shown."""
 EXTENSION_EXAMPLE: Final = '{"by": "you", "reason": "why", "extension": "PT30M"}'
 
 DESCRIPTIONS: Final = {
-    OverrideName.APPROVE: f"Let the incident go past what waits for a human, or guards the budget. {EXAMPLE}",
+    OverrideName.APPROVE: f"Let the incident go past what waits for a human, or guards the budget. {APPROVAL_EXAMPLE}",
     OverrideName.HOLD: f"Stop before the next step, and wait for resume. {EXAMPLE}",
     OverrideName.RESUME: f"Go on after a hold, or try the failed step again. {EXAMPLE}",
     OverrideName.RETRY_STEP: f"Stop what the step does and start it anew, or try the failed step again. {EXAMPLE}",
@@ -68,7 +70,7 @@ _BY_STAND: Final[dict[Stand, dict[OverrideName, str]]] = {
     Stand.WITH_GANG: {OverrideName.HOLD: "stops before the next step and waits for resume", **_STOPS},
     Stand.HELD: {OverrideName.RESUME: "goes on", **_STOPS},
     Stand.AT_GATE: {
-        OverrideName.APPROVE: "goes on",
+        OverrideName.APPROVE: "goes on, once as many people as it asks for have approved the plan that is shown",
         OverrideName.HOLD: "waits for resume, then for the approval",
         **_STOPS,
         **_SEEN,

@@ -42,6 +42,11 @@ class Showcase:
             workflow.upsert_memo({INCIDENT_MEMO: brief(self._incident.report())})
         self.publish(None)
 
+    def escalate(self) -> None:
+        """Tell once more that a human is waited for: the memo is what pagers and tables read without a worker."""
+        workflow.upsert_memo({INCIDENT_MEMO: brief(self._incident.report())})
+        self.publish(None)
+
     def close(self) -> None:
         """The last word, and the counters that alarms read."""
         report = self._incident.report()

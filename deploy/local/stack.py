@@ -65,13 +65,15 @@ class Stack:
 
 
 @contextmanager
-def running_stack(state_dir: Path, *, progress: Progress = ignore_progress, rbac: Path = RBAC) -> Iterator[Stack]:
+def running_stack(
+    state_dir: Path, *, progress: Progress = ignore_progress, rbac: Path | None = RBAC
+) -> Iterator[Stack]:
     """Run the stack for the length of the block; its parts start side by side, with nothing in them.
 
     Args:
         state_dir: its folder. What an earlier stack left there is removed.
         progress: told each part that is up.
-        rbac: manifests of what Nodemend's components may call.
+        rbac: manifests of what Nodemend's components may call; None for a cluster that has nothing of Nodemend yet.
 
     Raises:
         StackError: a part did not start, and what had started is stopped again; or a stack runs in this folder.
@@ -99,7 +101,8 @@ def running_stack(state_dir: Path, *, progress: Progress = ignore_progress, rbac
         for failure in parts:
             if failure:
                 raise failure
-        rights.install(kubernetes.result(), rbac)
+        if rbac:
+            rights.install(kubernetes.result(), rbac)
         fleet = stack.enter_context(Fleet(kubernetes.result(), aws.result()))
         yield Stack(state_dir, temporal.result(), kubernetes.result(), aws.result(), fleet)
 

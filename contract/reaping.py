@@ -1,0 +1,22 @@
+"""What ReapOrphans is told, and what it says it did."""
+
+from pydantic import Field
+
+from contract.model import Message
+
+
+class ReapOrphans(Message):
+    """Input of the workflow and of its act: whose nodes."""
+
+    cluster: str
+
+
+class Reaped(Message):
+    """What was found, for the page in the Temporal UI. Nodes by name, each with a sentence; at most a hundred."""
+
+    restarted: dict[str, str] = Field(default_factory=dict)
+    """Their incident goes on: what it was about still holds."""
+    given_back: dict[str, str] = Field(default_factory=dict)
+    """Nothing is known against them any more."""
+    left: dict[str, str] = Field(default_factory=dict)
+    """A human has to say what becomes of them."""

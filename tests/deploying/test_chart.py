@@ -1,0 +1,170 @@
+"""What the chart renders, and what it refuses. Helm is real; there is no cluster.
+
+After a change of the chart that is meant: ``NODEMEND_GOLDEN=write .venv/bin/pytest tests/deploying/test_chart.py``,
+and read the difference.
+"""
+
+import copy
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.components import ADMISSION, NAMESPACE, RBAC
+from detector.cluster.settings import WatchSettings
+from detector.settings import DetectorSettings
+from tests.deploying.rendering import BASIC, CASES, CHART, DERIVED, ROOT, Json, containers, helm, rendered, template
+from worker.settings import WorkerSettings
+
+# Helm is built by `nodemend local build`, as the control plane is.
+pytestmark = pytest.mark.stack
+
+GOLDEN = Path(__file__).with_name("golden")
+
+
+def changed(values: Json, path: str, value: Any) -> Json:
+    """The values with one more, at a path of dots."""
+    result = copy.deepcopy(values)
+    *folders, name = path.split(".")
+    place = result
+    for folder in folders:
+        place = place.setdefault(folder, {})
+    place[name] = value
+    return result
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_chart_is_clean(case: str) -> None:
+    done = helm("lint", "--strict", str(CHART), values=CASES[case])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_rendered_is_as_it_was_read(case: str) -> None:
+    own = [o for o in rendered(CASES[case]) if o["kind"] not in DERIVED]
+    text = yaml.safe_dump_all(own, sort_keys=False, width=120)
+    path = GOLDEN / f"{case}.yaml"
+    if os.environ.get("NODEMEND_GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text(), "see the docstring of this file"
+
+
+def derived_sources() -> dict[tuple[str, str, str], Json]:
+    paths = sorted([*RBAC.glob("*.yaml"), *ADMISSION.glob("*.yaml")])
+    found = [d for path in paths for d in yaml.safe_load_all(path.read_text()) if d]
+    return {(d["kind"], d["metadata"].get("namespace", ""), d["metadata"]["name"]): d for d in found}
+
+
+def test_rights_are_the_derived_ones_and_no_others() -> None:
+    shown = {}
+    for manifest in rendered(BASIC):
+        if manifest["kind"] in DERIVED:
+            del manifest["metadata"]["labels"]
+            metadata = manifest["metadata"]
+            shown[(manifest["kind"], metadata.get("namespace", ""), metadata["name"])] = manifest
+    assert shown == derived_sources()
+
+
+def test_in_another_namespace_rights_and_admission_policies_are_about_the_accounts_there() -> None:
+    objects = [o for o in rendered(BASIC, "fleet") if o["kind"] in DERIVED]
+    subjects = [s for o in objects for s in o.get("subjects", [])]
+    assert subjects
+    assert {s["namespace"] for s in subjects} == {"fleet"}
+    text = yaml.safe_dump(objects, width=10_000)
+    assert f"system:serviceaccount:{NAMESPACE}:" not in text
+    assert text.count("system:serviceaccount:fleet:nodemend-") >= 5
+    assert not [o for o in objects if o["metadata"].get("namespace") == NAMESPACE]
+
+
+def test_roles_of_aws_are_annotations_of_the_accounts() -> None:
+    accounts = {o["metadata"]["name"]: o for o in rendered(CASES["eks-irsa"]) if o["kind"] == "ServiceAccount"}
+    roles = {name: o["metadata"].get("annotations", {}) for name, o in accounts.items()}
+    role = "eks.amazonaws.com/role-arn"
+    assert roles["nodemend-worker"] == {role: "arn:aws:iam::123456789012:role/nodemend-worker"}
+    assert roles["nodemend-watch-cluster"] == {role: "arn:aws:iam::123456789012:role/nodemend-watch-cluster"}
+    assert roles["nodemend-detector"] == {}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_setting_is_misspelled(case: str) -> None:
+    settings: dict[str, Any] = {"detector": DetectorSettings, "watch-cluster": WatchSettings, "worker": WorkerSettings}
+    for name, container in containers(rendered(CASES[case])).items():
+        known = {f"NODEMEND_{field.upper()}" for field in settings[name].model_fields}
+        given = {e["name"] for e in container["env"] if e["name"].startswith("NODEMEND_")}
+        assert given <= known, name
+
+
+def test_detector_without_privileges_has_one_capability_and_the_seccomp_profile() -> None:
+    context = containers(rendered(CASES["mtls-on-nodes"]))["detector"]["securityContext"]
+    assert context["capabilities"] == {"drop": ["ALL"], "add": ["SYSLOG"]}
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not context["allowPrivilegeEscalation"]
+    assert "privileged" not in context
+
+
+def test_nodes_hold_no_temporal_credentials_unless_asked_to() -> None:
+    for case, holds in (("temporal-cloud", False), ("mtls-on-nodes", True)):
+        environment = [e["name"] for e in containers(rendered(CASES[case]))["detector"]["env"]]
+        assert any(name.startswith("TEMPORAL_") for name in environment) is holds
+
+
+def test_memory_limits_lie_above_what_was_measured() -> None:
+    figures = {f["figure"]: f["value"] for f in json.loads((ROOT / "docs/benchmarks.json").read_text())}
+    measured = {
+        "detector": figures["detector_rss_after_1000000_lines_mib"],
+        "watch-cluster": figures["watch_cluster_rss_mib"],
+        "worker": figures["worker_rss_mib"],
+    }
+    for name, container in containers(rendered(BASIC)).items():
+        resources = container["resources"]
+        assert measured[name] < mebibytes(resources["requests"]["memory"]), name
+        assert 2 * measured[name] < mebibytes(resources["limits"]["memory"]), name
+
+
+def mebibytes(quantity: str) -> int:
+    return int(quantity[:-2]) * {"Mi": 1, "Gi": 1024}[quantity[-2:]]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("temporal.address", "http://temporal:7233", "/temporal/address"),
+        ("detector.delivery", "carrier-pigeon", "/detector/delivery"),
+        ("worker.replicas", 0, "/worker/replicas"),
+        ("worker.terminationGracePeriodSeconds", 30, "/worker/terminationGracePeriodSeconds"),
+        ("aws.roles.worker", "nodemend-worker", "/aws/roles/worker"),
+        ("detector.rules", {"ours.txt": ""}, "'ours.txt' not allowed"),
+        ("wroker", {}, "'wroker' not allowed"),
+    ],
+)
+def test_wrong_value_is_named(path: str, value: Any, says: str) -> None:
+    done = template(changed(BASIC, path, value))
+    assert done.returncode != 0
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"cluster": ""}, "cluster is not set"),
+        ({"temporal.address": ""}, "temporal.address is not set"),
+        ({"aws.region": ""}, "aws.region is not set"),
+        ({"worker.enabled": False, "watchCluster.enabled": False, "detector.enabled": False}, "Nothing is enabled"),
+        ({"temporal.apiKey.secret": "a", "temporal.apiKey.externalSecret.enabled": True}, "choose one"),
+        ({"temporal.apiKey.secret": "a", "temporal.tls.secret": "b"}, "two ways to prove who calls"),
+        ({"temporal.tls.ca": True}, "ca.crt"),
+        ({"temporal.apiKey.externalSecret.enabled": True}, "needs store.name and remoteKey"),
+        ({"existingPolicy": "mine", "policy.default.mode": "act"}, "both given"),
+        ({"detector.kmsg.deviceResource": "a/kmsg", "detector.selfTestSeconds": 60}, "read-only"),
+    ],
+)
+def test_contradiction_is_refused_with_what_to_do(changes: Json, says: str) -> None:
+    values = BASIC
+    for path, value in changes.items():
+        values = changed(values, path, value)
+    done = template(values)
+    assert done.returncode != 0
+    assert says in done.stderr
