@@ -32,31 +32,23 @@ def verify(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Check the chain of every log. 0: all hold. 65: one was changed since it was written."""
-    wrong: list[dict[str, str]] = []
     logs = list(_logs(place))
     told = asyncio.run(_told_to_temporal()) if temporal else {}
-    unknown = 0
-    for where, text in logs:
-        problems = list(broken(text))
-        entry = _last(text)
-        if entry and not problems:
-            problems += _cut_off(text, _report_beside(where))
-            said = told.get((entry.incident_id, entry.run_id))
-            unknown += temporal and said is None
-            if said and said != entry.digest:
-                problems.append("its end is not the one that the workflow was told: lines were cut off or added")
-        wrong += [{"log": str(where), "problem": problem} for problem in problems]
+    found = [_checked(where, text, told) for where, text in logs]
+    problems = [(where, problem) for (where, _), (wrong, _) in zip(logs, found, strict=True) for problem in wrong]
     if output is not Output.TABLE:
-        print_document({"logs": len(logs), "problems": wrong, "unknown_to_temporal": unknown}, output)
+        print_document(
+            {"logs": len(logs), "problems": [{"log": log, "problem": problem} for log, problem in problems]}, output
+        )
     else:
-        for one in wrong:
-            typer.echo(f"{one['log']}: {one['problem']}.")
-    if wrong:
+        for log, problem in problems:
+            typer.echo(f"{log}: {problem}.")
+    if problems:
         raise typer.Exit(ExitCode.DATA)
     if output is not Output.TABLE:
         return
     typer.echo(f"{len(logs)} audit logs hold.")
-    if unknown:
+    if temporal and (unknown := sum(not compared for _, compared in found)):
         typer.echo(f"Of {unknown} of them Temporal knows nothing (any more): their ends are compared with nothing.")
     if not temporal:
         typer.echo("Whether an end was cut off together with the report beside it, --temporal tells: the results of")
@@ -76,7 +68,7 @@ def list_entries(
         Output | None, typer.Option("--output", "-o", help="table, json or yaml; left out: JSON lines.")
     ] = None,
 ) -> None:
-    """Print who did what, when and why, in the order of time: as JSON lines, or as one document."""
+    """Print entries, in the order of time: as JSON lines, which tools for logs read, or as one document."""
     entries = [entry for where, text in _logs(place) for entry in _entries(where, text)] if place else []
     if running or not place:
         entries += [entry for report in asyncio.run(_in_temporal(open_only=bool(place))) for entry in audit_log(report)]
@@ -106,6 +98,18 @@ def _table(entries: list[AuditEntry]) -> None:
     for entry in entries:
         table.add_row(*map(escape, (f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.node, entry.by, entry.what, entry.why)))
     Console().print(table)
+
+
+def _checked(where: str, text: str, told: dict[tuple[str, str], str]) -> tuple[list[str], bool]:
+    """What does not hold in a log, and whether Temporal was told its end."""
+    problems = list(broken(text))
+    entry = _last(text)
+    said = told.get((entry.incident_id, entry.run_id)) if entry else None
+    if entry and not problems:
+        problems += _cut_off(text, _report_beside(where))
+        if said and said != entry.digest:
+            problems.append("its end is not the one that the workflow was told: lines were cut off or added")
+    return problems, said is not None
 
 
 def _logs(place: str) -> Iterator[tuple[str, str]]:
