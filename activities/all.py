@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from activities.aftermath import AftermathActivity
+from activities.allowed import by_policy
 from activities.archive import Archive
 from activities.auto_scaling import AutoScaling
 from activities.await_replacement import AwaitReplacementActivity
@@ -43,11 +45,11 @@ def node_activities(
     archive: Archive | None = None,
 ) -> list[Callable[..., Any]]:
     """The acts of RemediateNode, in the order of the runbook."""
-    quarantine = QuarantineActivity(cluster)
+    quarantine = QuarantineActivity(cluster, by_policy(policy))
     machines = Machines(cluster, auto_scaling)
     memory = Memory(cluster, namespace)
     replace = ReplaceActivity(cluster, auto_scaling, machines, memory, policy)
-    mend = MendActivity(cluster, auto_scaling, policy)
+    mend = MendActivity(cluster, auto_scaling, memory, policy)
     doubts = CircumstanceReader(auto_scaling.ec2, memory), CulpritFinder(cluster)
     identify = IdentifyNodeActivity(cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name, *doubts)
     jobs = JobActivities(cluster, desk.spend)
@@ -61,7 +63,7 @@ def node_activities(
         jobs.look_at_gang,
         jobs.request_gang_checkpoint,
         CheckpointActivity(cluster, desk.spend).request_checkpoints,
-        DrainActivity(cluster).drain_node,
+        DrainActivity(cluster, by_policy(policy)).drain_node,
         mend.reset_devices,
         mend.reboot_machine,
         replace.survey_group,
@@ -75,4 +77,5 @@ def node_activities(
         CloseActivity(cluster, machines).close_incident,
         quarantine.give_back_node,
         RecordActivity(record_dir, archive, cluster).write_record,
+        AftermathActivity(cluster, policy).see_aftermath,
     ]

@@ -27,7 +27,7 @@ class Archive:
     def __init__(self, session: "boto3.Session", address: str) -> None:
         """``address``: ``s3://bucket/prefix``."""
         parts = urlsplit(address)
-        self._bucket, self._prefix = parts.netloc, parts.path.strip("/")
+        self.bucket, self._prefix = parts.netloc, parts.path.strip("/")
         # Any: the stubs that we have are of EC2 and Auto Scaling.
         self._s3: Any = session.client("s3", config=CALL)
 
@@ -42,11 +42,11 @@ class Archive:
             ApplicationError: ``PolicyForbids`` when there is another text under the key; what S3 refuses or cannot
                 answer, as for every call of AWS.
         """
-        uri = f"s3://{self._bucket}/{key}"
+        uri = f"s3://{self.bucket}/{key}"
         try:
             with calling("s3:PutObject", absent=_THERE):
                 self._s3.put_object(
-                    Bucket=self._bucket,
+                    Bucket=self.bucket,
                     Key=key,
                     Body=text.encode(),
                     ContentType="application/json",
@@ -66,7 +66,7 @@ class Archive:
         """An object's text; None where there is none."""
         try:
             with calling("s3:GetObject", absent=_GONE):
-                body: bytes = self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+                body: bytes = self._s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
         except AbsentError:
             return None
         return body.decode(errors="replace")
@@ -74,6 +74,6 @@ class Archive:
     def keys(self, name: str) -> list[str]:
         """The keys of all objects of a name, whatever incident they belong to."""
         with calling("s3:ListBucket"):
-            pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix)
+            pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self._prefix)
             found = [item["Key"] for page in pages for item in page.get("Contents", [])]
         return sorted(key for key in found if key.rpartition("/")[2] == name)

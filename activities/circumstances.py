@@ -1,16 +1,19 @@
-"""What may corroborate a doubtful finding: EC2's own word on the instance, and the past of the device that failed.
+"""What is known around a finding: EC2's own word on the instance, the past of the device, and what was tried on it.
 
-Asked where a finding is in doubt, and only then. What cannot be had proves nothing and stops nothing.
+Asked only where it matters: the first two for a finding in doubt, the last for one that may be repaired. A witness that
+cannot be had proves nothing and stops nothing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.ec2 import Ec2
-from activities.memory import Memory
+from activities.memory import Memory, tried_before
+from activities.node_facts import REMEMBERED
 from contract.corroboration import Circumstances
 from contract.fault import SERIAL_FIELDS, FaultReport, Verdict
 from contract.identity import NodeIdentity
@@ -39,6 +42,19 @@ class CircumstanceReader:
             ec2_asked=asked,
             recurrence=recurrences(self._failed(), serials, job()) if serials else (),
         )
+
+    def tried(self, identity: NodeIdentity, reports: Sequence[FaultReport]) -> tuple[str, ...]:
+        """Rungs that were tried lately on this machine or its failing devices, whatever Node they were of then.
+
+        Raises:
+            ApplicationError: the memory cannot be read: a rung that failed must not be repeated for that.
+        """
+        repairable = [report for report in reports if report.verdict is Verdict.REPAIRABLE]
+        if not repairable:
+            return ()
+        serials = {serial for report in repairable for serial in proven_serials(report)}
+        since = datetime.now(UTC) - REMEMBERED
+        return tried_before(self._memory.tried(), identity.instance_id or "", identity.host, serials, since)
 
     def _complaints(self, instance_id: str | None) -> tuple[tuple[str, ...], bool]:
         if instance_id is None:

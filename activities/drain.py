@@ -13,6 +13,7 @@ from typing import Any, Final
 from temporalio import activity
 
 from activities import blockers
+from activities.allowed import Allowed, always
 from activities.blockers import Budgets, Progress
 from activities.claim import annotations, claimed_node, mark_disrupting
 from activities.cluster import Cluster, Json
@@ -49,9 +50,11 @@ _GONE_KUBELET_GRACE_S: Final = 1
 class DrainActivity:
     """The act ``drain_node``."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, allowed: Allowed = always) -> None:
+        """``allowed`` raises once the policy lets the node be touched no more."""
         self._cluster = cluster
         self._evictions = Evictions(cluster)
+        self._allowed = allowed
 
     @activity.defn(name=ActivityName.DRAIN_NODE, no_thread_cancel_exception=True)
     def drain_node(self, argument: DrainNode) -> Drained:
@@ -59,15 +62,16 @@ class DrainActivity:
 
         Raises:
             ApplicationError: ``DrainForbidden`` before anything is evicted, ``DrainBlocked`` past the deadline,
-                ``PolicyForbids`` where somebody else took the node on, or what ``claimed_node`` says.
+                ``PolicyForbids`` where somebody else took the node on, or the policy allows it no more, or what
+                ``claimed_node`` says.
         """
-        return _Drain(self._cluster, self._evictions, argument).run()
+        return _Drain(self._cluster, self._evictions, argument, self._allowed).run()
 
 
 class _Drain:
     """One drain."""
 
-    def __init__(self, cluster: Cluster, evictions: Evictions, argument: DrainNode) -> None:
+    def __init__(self, cluster: Cluster, evictions: Evictions, argument: DrainNode, allowed: Allowed) -> None:
         details = activity.info().heartbeat_details
         self._earlier: Json = details[0] if details and isinstance(details[0], dict) else {}
         self._progress = Progress(
@@ -77,6 +81,7 @@ class _Drain:
         self._cluster = cluster
         self._evictions = evictions
         self._argument = argument
+        self._allowed = allowed
         self._name = argument.target.identity.node
         self._budgets = Budgets(cluster)
         self._grace: int | None = None
@@ -149,6 +154,7 @@ class _Drain:
         if time.monotonic() < self._checked_at + no_older_than_s:
             return
         self._node, _ = claimed_node(self._cluster, self._argument.target)
+        self._allowed(self._argument.target.identity, self._argument.drill)
         node = self._node
         self._checked_at = time.monotonic()
         if SKIP_ANNOTATION in annotations(node):

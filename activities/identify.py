@@ -135,6 +135,7 @@ class IdentifyNodeActivity:
                 f"Its incident is {other}, which got the findings.",
                 policy_version=policy.version,
             )
+        identity = self._with_tried(identity, proven)
         mode = rules.mode_for(drill=request.drill)
         acts = argument.wants_permit and mode is Mode.ACT
         traits = self._traits(node, argument.reports[0], policy) if acts else {}
@@ -167,6 +168,11 @@ class IdentifyNodeActivity:
         detector = {DETECTOR: report.detector_version} if report.detector_version else {}
         machine = node_traits(node, policy.budget.correlation.trait_labels)
         return {**machine, **detector, **work_traits(self._cluster.pods_on(node["metadata"]["name"]))}
+
+    def _with_tried(self, identity: NodeIdentity, reports: tuple[FaultReport, ...]) -> NodeIdentity:
+        """What its Node says was tried, and what the cluster remembers of the machine under other Nodes."""
+        tried = self._circumstances.tried(identity, reports) if self._circumstances else ()
+        return identity.model_copy(update={"tried": tuple(dict.fromkeys((*identity.tried, *tried)))})
 
     def _around(self, identity: NodeIdentity, reports: tuple[FaultReport, ...]) -> Circumstances | None:
         def job() -> str:

@@ -1,8 +1,10 @@
 """The cluster's memory of machines that failed: one ConfigMap, bounded, written conditionally, readable by people.
 
-It outlives incidents, workers and Temporal's retention. A machine that comes back is known by instance, host or serial.
+It outlives incidents, workers, Nodes and Temporal's retention. A machine that comes back is known by instance, host or
+serial, and so is what was tried on it.
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -10,13 +12,14 @@ from pydantic import ValidationError
 
 from activities.cluster import Cluster, ConflictError, retry_on_conflict
 from activities.objects import Objects
-from contract.memory import FailedMachine, FailedMachines, Failure
+from contract.memory import FailedMachine, FailedMachines, Failure, TriedRung, TriedRungs
 from contract.names import FAILED_MACHINES
 
 KEPT: Final = 500
 """Of the newest: a ConfigMap holds 1 MiB, and one machine some 500 bytes."""
 LATELY: Final = timedelta(days=1)
 _KEY: Final = "machines.json"
+_TRIED_KEY: Final = "tried.json"
 
 
 class Memory:
@@ -28,27 +31,49 @@ class Memory:
 
     def all(self) -> tuple[FailedMachine, ...]:
         """Everything remembered, the oldest first."""
-        found = self._objects.get(f"{self._maps}/{FAILED_MACHINES}")
-        return _read((found or {}).get("data", {}).get(_KEY, ""))
+        return _read(self._text(_KEY))
+
+    def tried(self) -> tuple[TriedRung, ...]:
+        """What was tried on machines, the oldest first."""
+        return _read_tried(self._text(_TRIED_KEY))
 
     def remember(self, machine: FailedMachine) -> None:
         """Add one; the same failure of the same incident is there once, however often it is tried."""
-        retry_on_conflict(lambda: self._add(machine))
 
-    def _add(self, machine: FailedMachine) -> None:
+        def added(text: str) -> str:
+            known = _read(text)
+            return text if any(_same(machine, other) for other in known) else _write([*known, machine][-KEPT:])
+
+        retry_on_conflict(lambda: self._change(_KEY, added))
+
+    def remember_tried(self, rung: TriedRung) -> None:
+        """Add one; the same rung of the same incident is there once."""
+
+        def added(text: str) -> str:
+            known = _read_tried(text)
+            if any((rung.incident, rung.rung) == (other.incident, other.rung) for other in known):
+                return text
+            return TriedRungs(rungs=(*known, rung)[-KEPT:]).model_dump_json(indent=1)
+
+        retry_on_conflict(lambda: self._change(_TRIED_KEY, added))
+
+    def _text(self, key: str) -> str:
+        found = self._objects.get(f"{self._maps}/{FAILED_MACHINES}")
+        return str((found or {}).get("data", {}).get(key, ""))
+
+    def _change(self, key: str, change: Callable[[str], str]) -> None:
         path = f"{self._maps}/{FAILED_MACHINES}"
         found = self._objects.get(path)
         if found is None:
-            first = {"metadata": {"name": FAILED_MACHINES}, "data": {_KEY: _write((machine,))}}
+            first = {"metadata": {"name": FAILED_MACHINES}, "data": {key: change("")}}
             if self._objects.create(self._maps, {"apiVersion": "v1", "kind": "ConfigMap", **first}) is None:
                 raise ConflictError(FAILED_MACHINES)
             return
-        known = _read(found.get("data", {}).get(_KEY, ""))
-        if any(_same(machine, other) for other in known):
+        before = found.get("data", {}).get(key, "")
+        if (after := change(before)) == before:
             return
         version = found["metadata"]["resourceVersion"]
-        kept = [*known, machine][-KEPT:]
-        self._objects.patch(path, {"metadata": {"resourceVersion": version}, "data": {_KEY: _write(kept)}})
+        self._objects.patch(path, {"metadata": {"resourceVersion": version}, "data": {key: after}})
 
 
 def failed_repairs(machines: tuple[FailedMachine, ...], group: str, now: datetime) -> int:
@@ -59,6 +84,25 @@ def failed_repairs(machines: tuple[FailedMachine, ...], group: str, now: datetim
 def known_bad(machines: tuple[FailedMachine, ...], keys: set[str]) -> FailedMachine | None:
     """The newest failure of a machine that is known under one of these names; None when it is new here. Pure."""
     return next((m for m in reversed(machines) if any(m.known_as(key) for key in keys if key)), None)
+
+
+def tried_before(
+    rungs: tuple[TriedRung, ...], instance_id: str, host: str, serials: set[str], since: datetime
+) -> tuple[str, ...]:
+    """Which rungs were tried since then on this instance or device, or on this host. Pure.
+
+    One host carries several machines: where both tell their devices by serial number, those decide and the host does
+    not.
+    """
+
+    def meant(known: TriedRung) -> bool:
+        if instance_id and known.instance_id == instance_id:
+            return True
+        if serials and known.serials:
+            return bool(serials & set(known.serials))
+        return bool(host) and known.host == host
+
+    return tuple(dict.fromkeys(known.rung for known in rungs if known.at >= since and meant(known)))
 
 
 def _same(one: FailedMachine, other: FailedMachine) -> bool:
@@ -74,6 +118,14 @@ def _read(text: str) -> tuple[FailedMachine, ...]:
     """What cannot be read, because somebody edited it, is forgotten: it must not stop a repair."""
     try:
         return FailedMachines.model_validate_json(text).machines if text else ()
+    except ValidationError:
+        return ()
+
+
+def _read_tried(text: str) -> tuple[TriedRung, ...]:
+    """Likewise: then a rung may be tried once more."""
+    try:
+        return TriedRungs.model_validate_json(text).rungs if text else ()
     except ValidationError:
         return ()
 

@@ -1,6 +1,7 @@
 """The rungs below replacement: a reboot, a reset of the devices, and the proof that the machine is whole after it.
 
-What was tried is written on the Node before it is tried: nothing is tried again on a machine that failed again.
+What was tried is written on the Node, and into the cluster's memory, before it is tried: nothing is tried again on a
+machine that failed again, be it under another Node, and nothing on a device that failed again in another machine.
 """
 
 from collections.abc import Callable
@@ -9,20 +10,23 @@ from typing import Final
 
 from temporalio import activity
 
+from activities.allowed import by_policy
 from activities.auto_scaling import AutoScaling
 from activities.claim import annotations, claimed_node, conditional
 from activities.cluster import Cluster, Json, retry_on_conflict
 from activities.errors import failure
 from activities.machines.group import frozen_instance
+from activities.memory import Memory
 from activities.node_facts import boot_id, read_tried
 from activities.node_jobs import job_name, node_job, run_once
 from activities.objects import Objects
 from activities.waiting import deadline, go_on, overdue, pause, report_progress
 from activities.whole import missing_on, stale_lease
 from contract.acts import Mended, MendMachine
+from contract.memory import TriedRung
 from contract.names import SKIP_ANNOTATION, TRIED_ANNOTATION, ActivityName, ErrorType
 from contract.plan import Rung
-from contract.policy import Mode, Policy
+from contract.policy import Policy
 
 _LOOK_EVERY_S: Final = 1.0
 
@@ -30,11 +34,14 @@ _LOOK_EVERY_S: Final = 1.0
 class MendActivity:
     """The acts ``reboot_machine`` and ``reset_devices``."""
 
-    def __init__(self, cluster: Cluster, auto_scaling: AutoScaling, policy: Callable[[], Policy]) -> None:
+    def __init__(
+        self, cluster: Cluster, auto_scaling: AutoScaling, memory: Memory, policy: Callable[[], Policy]
+    ) -> None:
         self._cluster = cluster
+        self._memory = memory
         self._auto_scaling = auto_scaling
         self._objects = Objects(cluster)
-        self._policy = policy
+        self._allowed = by_policy(policy)
 
     @activity.defn(name=ActivityName.REBOOT_MACHINE, no_thread_cancel_exception=True)
     def reboot_machine(self, argument: MendMachine) -> Mended:
@@ -50,7 +57,7 @@ class MendActivity:
         node = self._node(argument)
         if boot_id(node) == identity.boot_id:
             self._check(argument, node)
-            retry_on_conflict(lambda: self._remember(argument, Rung.REBOOT))
+            self._remember(argument, Rung.REBOOT)
             self._auto_scaling.ec2.reboot(instance_id)
         return self._soak(argument, lambda node: boot_id(node) != identity.boot_id, "its new boot", "the reboot")
 
@@ -66,7 +73,7 @@ class MendActivity:
         name = job_name("reset", argument.target, identity.node_uid)
         body = node_job(job, name, identity.node, identity.devices, privileged=True)
         self._check(argument, self._node(argument))
-        retry_on_conflict(lambda: self._remember(argument, Rung.RESET_DEVICE))
+        self._remember(argument, Rung.RESET_DEVICE)
         end = deadline(argument.deadline)
         while not (state := run_once(self._objects, job, body)).finished:
             if overdue(end):
@@ -105,14 +112,8 @@ class MendActivity:
 
     def _check(self, argument: MendMachine, node: Json) -> None:
         """The last look before the machine is disturbed."""
-        identity, policy = argument.target.identity, self._policy()
-        mode = policy.for_node(identity.group, identity.nodegroup).mode_for(drill=argument.drill)
-        if mode is not Mode.ACT:
-            raise failure(
-                ErrorType.POLICY_FORBIDS,
-                f"The policy ({policy.version}) says {mode} for {identity.group} by now: {identity.node} is not "
-                "touched. Change it back and press `resume`, or press `release`.",
-            )
+        identity = argument.target.identity
+        self._allowed(identity, argument.drill)
         if node["spec"].get("providerID", "") != identity.provider_id:
             raise failure(
                 ErrorType.WRONG_INSTANCE,
@@ -125,6 +126,21 @@ class MendActivity:
             )
 
     def _remember(self, argument: MendMachine, rung: Rung) -> None:
+        retry_on_conflict(lambda: self._write(argument, rung))
+        identity = argument.target.identity
+        self._memory.remember_tried(
+            TriedRung(
+                at=datetime.now(UTC),
+                rung=rung,
+                node=identity.node,
+                instance_id=identity.instance_id or "",
+                host=identity.host,
+                serials=argument.serials,
+                incident=argument.target.fence.incident_id,
+            )
+        )
+
+    def _write(self, argument: MendMachine, rung: Rung) -> None:
         node = self._node(argument)
         now = datetime.now(UTC)
         kept = {name: at for name, at in read_tried(node, now).items() if name != rung}

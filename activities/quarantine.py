@@ -6,6 +6,7 @@ from typing import Final
 
 from temporalio import activity
 
+from activities.allowed import Allowed, always
 from activities.claim import annotations, conditional, live_node, read_owner
 from activities.cluster import Cluster, Json, retry_on_conflict
 from activities.errors import failure
@@ -31,16 +32,20 @@ _TAINT_VALUE_MAX: Final = 63
 class QuarantineActivity:
     """The acts ``quarantine_node`` and ``give_back_node``."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, allowed: Allowed = always) -> None:
+        """``allowed`` raises once the policy lets the node be touched no more."""
         self._cluster = cluster
+        self._allowed = allowed
 
     @activity.defn(name=ActivityName.QUARANTINE_NODE, no_thread_cancel_exception=True)
     def quarantine_node(self, argument: QuarantineNode) -> Quarantined:
         """Claim, cordon, taint and label the node in one conditional write.
 
         Raises:
-            ApplicationError: ``NodeGone``, ``PolicyForbids`` (opted out), ``OwnedByAnother``, ``HumanVeto``.
+            ApplicationError: ``NodeGone``, ``PolicyForbids`` (opted out, or the policy of now), ``OwnedByAnother``,
+                ``HumanVeto``.
         """
+        self._allowed(argument.target.identity, argument.drill)
         claim: Ownership = retry_on_conflict(lambda: self._close(argument))
         node = self._cluster.node(argument.target.identity.node)
         if node is not None:

@@ -7,6 +7,7 @@ from typing import Final
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.allowed import by_policy
 from activities.auto_scaling import AutoScaling
 from activities.claim import annotations, claimed_node
 from activities.cluster import Cluster
@@ -27,7 +28,7 @@ from contract.acts import (
 from contract.identity import Target
 from contract.memory import FailedMachine, Failure
 from contract.names import SKIP_ANNOTATION, ActivityName, ErrorType
-from contract.policy import Mode, Policy
+from contract.policy import Policy
 
 _LOOK_EVERY_S: Final = 5.0
 
@@ -47,7 +48,7 @@ class ReplaceActivity:
         self._auto_scaling = auto_scaling
         self._machines = machines
         self._memory = memory
-        self._policy = policy
+        self._allowed = by_policy(policy)
 
     @activity.defn(name=ActivityName.SURVEY_GROUP, no_thread_cancel_exception=True)
     def survey_group(self, argument: SurveyGroup) -> GroupSurvey:
@@ -107,23 +108,19 @@ class ReplaceActivity:
         # First of all: an earlier try may have made the call, and the node may be gone for that very reason (A9).
         if already := replacer.over(argument):
             return MarkedUnhealthy(instance_id=named, already=already, at=datetime.now(UTC))
-        self._check(argument.target, drill=argument.drill)
+        version = self._check(argument.target, drill=argument.drill)
         self._memory.remember(_failed(argument))
         reported = argument.report_to_ec2 and self._report(identity.instance_id, argument.reason)
         replacer.replace(argument)
-        return MarkedUnhealthy(instance_id=named, at=datetime.now(UTC), reported=reported)
+        return MarkedUnhealthy(instance_id=named, at=datetime.now(UTC), reported=reported, policy_version=version)
 
-    def _check(self, target: Target, *, drill: bool) -> None:
-        """The last look before a call that changes the fleet: policy, claim, veto and identity, as of now."""
+    def _check(self, target: Target, *, drill: bool) -> str:
+        """The last look before a call that changes the fleet: policy, claim, veto and identity, as of now.
+
+        Returns the version of the policy that allows it.
+        """
         identity = target.identity
-        policy = self._policy()
-        mode = policy.for_node(identity.group, identity.nodegroup).mode_for(drill=drill)
-        if mode is not Mode.ACT:
-            raise failure(
-                ErrorType.POLICY_FORBIDS,
-                f"The policy ({policy.version}) says {mode} for {identity.group} by now: the instance is not touched. "
-                "Change it back and press `resume`, or press `release`.",
-            )
+        version = self._allowed(identity, drill)
         node, _ = claimed_node(self._cluster, target)
         if node["spec"].get("providerID", "") != identity.provider_id:
             raise failure(
@@ -135,6 +132,7 @@ class ReplaceActivity:
                 ErrorType.POLICY_FORBIDS,
                 f"Node {identity.node} carries {SKIP_ANNOTATION} now. Remove it and press `resume`, or `release`.",
             )
+        return version
 
     def _report(self, instance_id: str | None, reason: str) -> bool:
         """Tell EC2, which takes reports about running instances alone (A22). That it cannot be told stops nothing."""

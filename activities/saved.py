@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from contract.acts import CheckpointStatus, JobCheckpoint
+from contract.incident import SavedWork
 
 
 @dataclass(frozen=True)
@@ -36,3 +37,16 @@ def worth(checkpoint: JobCheckpoint) -> Worth:
             return Worth(0, 0.0, lost, how)
         case _:
             return Worth(how="it told too little to compute what was saved")
+
+
+def saved_work(checkpoint: JobCheckpoint) -> SavedWork:
+    """The same, for the report."""
+    value = worth(checkpoint)
+    return SavedWork(
+        job=checkpoint.job,
+        status=checkpoint.status,
+        saved_steps=value.saved_steps,
+        saved_accelerator_seconds=value.saved_accelerator_seconds,
+        lost_steps=value.lost_steps,
+        how=value.how,
+    )

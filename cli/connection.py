@@ -7,13 +7,15 @@ from typing import Final
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError, RPCStatusCode
 
 from cli.errors import CommandError
 from contract.names import ExitCode
+from contract.payload_codec import data_converter
+from contract.payload_keys import KeyringError
 
 _PATIENCE_S: Final = 10.0
 _UI_SETTING: Final = "NODEMEND_UI_URL"
@@ -37,11 +39,11 @@ async def connect() -> Client:
         CommandError: nobody answers there (69), the namespace or a setting is wrong (78), or the credentials are
             refused (77).
     """
-    config = _settings()
+    config, converter = _settings(), load_converter()
     address, namespace = config["target_host"], config["namespace"]
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            client = await Client.connect(**config, data_converter=pydantic_data_converter, runtime=_quiet_runtime())
+            client = await Client.connect(**config, data_converter=converter, runtime=_quiet_runtime())
             await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     except RPCError as error:
         raise explained(error) from error
@@ -54,6 +56,18 @@ async def connect() -> Client:
         meaning = next((words for text, words in _IN_WORDS if text in str(error)), str(error))
         raise _unreachable(address, meaning) from error
     return client
+
+
+def load_converter() -> DataConverter:
+    """How payloads are written and read, as the workers do it.
+
+    Raises:
+        CommandError: the keys that are set cannot be used.
+    """
+    try:
+        return data_converter(os.environ)
+    except KeyringError as error:
+        raise CommandError(error.what, error.remedy, ExitCode.CONFIG) from error
 
 
 def _quiet_runtime() -> Runtime:

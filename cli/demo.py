@@ -17,9 +17,9 @@ from typing import Final
 from rich.console import Console
 from rich.markup import escape
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
+from cli.connection import load_converter
 from cli.demo_faults import Fault, choose, faults
 from cli.demo_processes import DEV_KMSG, Nodemend, about, policy_in_words, running_nodemend, write_line
 from cli.demo_proof import Before, Claim, prove
@@ -136,7 +136,7 @@ async def _incident(
     console: Console,
 ) -> _Played:
     client = await Client.connect(
-        stack.temporal.address, namespace=stack.temporal.namespace, data_converter=pydantic_data_converter
+        stack.temporal.address, namespace=stack.temporal.namespace, data_converter=load_converter()
     )
     before = Before.take(stack, scene)
     line = about(fault.line, scene)

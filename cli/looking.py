@@ -15,6 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from cli.incidents import QUERY_PATIENCE, Handle, memo_of
 from contract.incident import IncidentReport
 from contract.names import INCIDENT_QUERY
+from contract.trail import TRAIL
 
 _PATIENCE: Final = timedelta(seconds=5)
 """With Temporal itself: the SDK's own retries would be silent for longer."""
@@ -90,7 +91,9 @@ async def _waits(handle: Handle, description: WorkflowExecutionDescription) -> t
         said = act.last_failure.message
         if act.heartbeat_details.payloads:
             details = await handle._client.data_converter.decode(list(act.heartbeat_details.payloads))
-            said = _in_words(details[0]) if details else said
+            # Behind what an act says of itself goes its trail, which is for the record.
+            own = [one for one in details if not (isinstance(one, dict) and TRAIL in one)]
+            said = _in_words(own[0]) if own else said
         lines.append(f"{act.activity_type.name}{attempt}" + (f": {said}" if said else ""))
     return tuple(lines)
 

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Coroutine
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, TypeVar
 
@@ -161,11 +162,32 @@ def watch(target: TargetArgument, output: OutputOption = Output.TABLE) -> None:
 
 @app.command(epilog=EXIT_CODES)
 def report(
-    target: TargetArgument,
+    target: Annotated[
+        str | None, typer.Argument(help="A node's name, or an incident's id. Left out: with --fleet.")
+    ] = None,
     file: Annotated[Path | None, typer.Option("--file", help="Write the report as JSON here.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page here that needs nothing but itself.")
+    ] = None,
+    fleet: Annotated[bool, typer.Option("--fleet", help="All incidents in place of one; goes with --html.")] = False,
+    since: Annotated[datetime | None, typer.Option("--since", help="With --fleet: opened since then, in UTC.")] = None,
+    records: Annotated[
+        str, typer.Option("--records", help="With --fleet: a folder or s3://bucket/prefix in place of Temporal.")
+    ] = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show the report of an incident, running or closed."""
+    """Show the report of an incident, running or closed, or write it as a page; with --fleet, of all of a period."""
+    if fleet is (target is not None) or (fleet and html is None) or (not fleet and (since or records)):
+        raise CommandError(
+            "It is not clear which incidents are meant.",
+            "Name a node or an incident; or all: --fleet --html FILE, and if you like --since and --records.",
+            ExitCode.USAGE,
+        )
+    if fleet and html:
+        from cli.reporting import write_fleet_page
+
+        _run(write_fleet_page(records, since, lambda page: _write(html, page)))
+        return
 
     async def show() -> None:
         from cli.connection import cluster, connect, page_of
@@ -175,7 +197,7 @@ def report(
 
         name = cluster()
         client = await connect()
-        handle = await find(client, name, target)
+        handle = await find(client, name, target or "")
         seen = await look(handle)
         if seen.report is None:
             raise CommandError(
@@ -187,6 +209,10 @@ def report(
             )
         if file:
             _write(file, seen.report.model_dump_json(indent=2) + "\n")
+        if html:
+            from cli.reporting import incident_page_now
+
+            _write(html, incident_page_now(seen.report))
         if output is not Output.TABLE:
             print_document(plain(seen.report), output)
         else:
@@ -267,8 +293,6 @@ def ui(
     """Print links of saved views for the Temporal UI; each browser keeps what it visits."""
 
     async def show() -> None:
-        from datetime import UTC, datetime
-
         from cli.connection import connect, page_of
         from cli.ui import saved_views
 
@@ -345,6 +369,17 @@ def resume(
         _run(_press(OverrideName.RESUME, target, by, reason, act, output))
 
 
+@app.command(name="codec-server", epilog=EXIT_CODES)
+def codec_server(
+    ui: Annotated[str, typer.Option("--ui", help="Where the Temporal UI is: its pages alone may ask.")],
+    address: Annotated[str, typer.Option("--address", help="host:port to listen on.")] = "127.0.0.1:8081",
+) -> None:
+    """Open closed payloads for the Temporal UI, until Ctrl-C (NODEMEND_PAYLOAD_KEYS)."""
+    from cli.codec_server import serve
+
+    serve(address, ui)
+
+
 @app.command(epilog=EXIT_CODES)
 def simulate(
     fleet: Annotated[
@@ -374,6 +409,7 @@ def simulate(
 
 app.command(epilog=EXIT_CODES)(commands.plan)
 app.command(epilog=EXIT_CODES)(commands.replay)
+app.command(epilog=EXIT_CODES)(commands.scorecard)
 
 
 async def _tell(order: BudgetOrderName, by: str, reason: str, group: str | None, output: Output) -> None:

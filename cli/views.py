@@ -98,10 +98,10 @@ def open_price(report: IncidentReport) -> tuple[str, ...]:
 
 
 def _gate(gate: GateRecord) -> str:
-    people = ", ".join(gate.approved_by) or "nobody"
+    people = f"{', '.join(gate.approved_by) or 'nobody'} ({len(gate.approved_by)} of {gate.approvals})"
     passed = f"passed {gate.passed_at:%H:%M:%S}" if gate.passed_at else "not passed"
     cost = f" {price.in_short(gate.price)}" if gate.price else ""
-    return f"before {gate.before}, plan {gate.plan}: {people} of {gate.approvals}, {passed}.{cost}"
+    return f"before {gate.before}, plan {gate.plan}: {people}, {passed}.{cost}"
 
 
 def report_view(report: IncidentReport, url: str = "") -> RenderableType:

@@ -97,6 +97,7 @@ class QuarantineNode(Message):
     target: Target
     rule: str
     reason: str
+    drill: bool = False
 
 
 class Quarantined(ActResult):
@@ -235,6 +236,7 @@ class DrainNode(Message):
     escalation: DrainEscalation = DrainEscalation.NEEDS_HUMAN
     detach_deadline: timedelta = Deadlines().detach
     """For the volumes, from the moment when the pods are gone."""
+    drill: bool = False
 
 
 class Drained(ActResult):
@@ -269,6 +271,8 @@ class MendMachine(Message):
     """The vendor's reset command, for ``reset_devices``."""
     condition_types: tuple[str, ...] = ()
     """Node conditions that carried the fault."""
+    serials: tuple[str, ...] = ()
+    """Serial numbers of the devices that failed."""
     soak: timedelta
     deadline: timedelta
 
@@ -355,6 +359,8 @@ class MarkedUnhealthy(ActResult):
     at: datetime
     reported: bool = False
     """Whether EC2 was told that it is bad."""
+    policy_version: str = ""
+    """Of the policy that still allowed the call, at the last moment."""
 
 
 class AwaitReplacement(Message):

@@ -13,12 +13,13 @@ from contract.fault import FaultReport, Verdict
 from contract.maintenance import MaintenanceWindow, opens_at
 from contract.model import Document, Message
 from contract.names import Step
-from contract.plan import Plan
+from contract.plan import Confidence, Plan
 from contract.price import Price
 
 GATED: Final = (Step.DISRUPT, Step.REPLACE)
 """Before these an approval can be asked: before the work is disturbed, and before the machine is given up."""
 _SEVERITY: Final = tuple(Verdict)
+_SURENESS: Final = tuple(Confidence)
 
 
 def must_be_gated(step: Step) -> Step:
@@ -44,6 +45,8 @@ class Gate(Document):
     """Only in these hours; empty: at any time."""
     pods: int = Field(default=0, ge=0)
     """Only where at least so many pods work on the node."""
+    confidence: Confidence | None = None
+    """Only where the plan is no surer than this; left out: however sure it is."""
     approvals: int = Field(default=1, ge=1, le=2)
     """How many different people have to approve."""
 
@@ -55,11 +58,12 @@ class Gate(Document):
             (not self.verdicts or situation.verdict in self.verdicts)
             and (not self.hours or opens_at(self.hours, situation.now) is None)
             and situation.pods >= self.pods
+            and (self.confidence is None or _SURENESS.index(situation.confidence) <= _SURENESS.index(self.confidence))
         )
 
     def words(self) -> str:
-        """Its conditions, for people; empty where it has none."""
-        conditions = []
+        """What it asks for and when, for people."""
+        conditions = ["an approval" if self.approvals == 1 else f"the approvals of {self.approvals} people"]
         if self.verdicts:
             conditions.append(f"for {' or '.join(self.verdicts)} faults")
         if self.hours:
@@ -67,6 +71,8 @@ class Gate(Document):
             conditions.append(f"in the hours {', '.join(spans)}")
         if self.pods:
             conditions.append(f"where {self.pods} pods or more work on the node")
+        if self.confidence:
+            conditions.append(f"where the confidence is {self.confidence} or less")
         return " ".join(conditions)
 
 
@@ -79,6 +85,8 @@ class Situation:
     now: datetime
     pods: int
     """That work on the node."""
+    confidence: Confidence
+    """Of the plan."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +103,7 @@ def demanded(gates: Iterable[Gate], steps: Iterable[Step], situation: Situation)
     if not asking:
         return None
     strictest = max(asking, key=lambda gate: gate.approvals)
-    conditions = f" {words}" if (words := strictest.words()) else ""
-    people = "an approval" if strictest.approvals == 1 else f"the approvals of {strictest.approvals} people"
-    return Demand(strictest.approvals, f"The policy asks for {people} before {strictest.before}{conditions}.")
+    return Demand(strictest.approvals, f"Before {strictest.before} the policy asks for {strictest.words()}.")
 
 
 def worst(findings: Iterable[FaultReport]) -> Verdict:

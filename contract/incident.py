@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from contract.aftermath import Aftermath
 from contract.fault import FaultReport
 from contract.gates import GateRecord
 from contract.identity import NodeIdentity
@@ -51,6 +52,19 @@ class OverrideRecord(Message):
     """Why it was refused and what is allowed now, or what it does."""
 
 
+class SavedWork(Message):
+    """What a job's checkpoint was worth. None where nobody knows."""
+
+    job: str
+    status: str
+    """Of the checkpoint."""
+    saved_steps: int | None = None
+    saved_accelerator_seconds: float | None = None
+    lost_steps: int | None = None
+    how: str = ""
+    """How that is computed, in words."""
+
+
 class IncidentReport(Message):
     """Everything about one incident, complete at its end."""
 
@@ -81,6 +95,7 @@ class IncidentReport(Message):
     """Approvals that were asked for: of what, at which price, and who gave them."""
     facts: dict[str, str] = Field(default_factory=dict)
     """Results by name, in words: what was saved, evicted, replaced and proven."""
+    saved: tuple[SavedWork, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader must know and no step says, e.g. a record that could not be written."""
     asked_at: datetime | None = None
@@ -92,3 +107,5 @@ class IncidentReport(Message):
     acts_total: int = 0
     replacement_instance_id: str | None = None
     replacement_node: str | None = None
+    aftermath: Aftermath | None = None
+    """Of a decision in mode shadow: what became of the node, where the policy has it followed."""

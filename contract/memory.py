@@ -42,3 +42,22 @@ class FailedMachines(Message):
     """The whole memory, the oldest first, bounded by its writer."""
 
     machines: tuple[FailedMachine, ...] = ()
+
+
+class TriedRung(Message):
+    """A rung of the ladder that was tried, with everything by which what it was tried on may be known again."""
+
+    at: datetime
+    rung: str
+    node: str
+    instance_id: str = ""
+    host: str = ""
+    serials: tuple[str, ...] = ()
+    """Of the devices that failed then."""
+    incident: str
+
+
+class TriedRungs(Message):
+    """All of them, the oldest first, bounded by their writer."""
+
+    rungs: tuple[TriedRung, ...] = ()

@@ -159,6 +159,7 @@ class ActivityName(StrEnum):
     VERIFY_REPLACEMENT = "verify_replacement"
     CLOSE_INCIDENT = "close_incident"
     WRITE_RECORD = "write_record"
+    SEE_AFTERMATH = "see_aftermath"
     REAP_ORPHANS = "reap_orphans"
 
 

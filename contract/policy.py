@@ -104,6 +104,8 @@ class GroupPolicy(Document):
     mode: Mode = Mode.SHADOW
     drills: Mode = Mode.SHADOW
     """What to do with a record that user space wrote. ``act`` lets anyone who can write the log destroy machines."""
+    follow_shadow: timedelta = Field(default=timedelta(0), ge=timedelta(0), le=timedelta(days=7))
+    """How long an incident that decided in mode shadow looks on what becomes of its node, for `nodemend scorecard`."""
     approve_before: tuple[Step, ...] = ()
     """Steps that wait for ``approve``: ``disrupt``, ``replace``; the same as a gate without conditions."""
     gates: tuple[Gate, ...] = ()

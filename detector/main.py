@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 from pydantic import ValidationError
 
 from contract.names import ExitCode
+from contract.payload_keys import FOLDER_SETTING, NAME_SETTING, KeyringError, load_keyring
 from detector.catalogue import CatalogueError, compile_catalogue
 from detector.settings import DetectorSettings
 
@@ -26,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _help(argv)
     try:
         settings = DetectorSettings()
+        if settings.delivery == "temporal":
+            load_keyring(os.environ)
         _become_watch(settings)
     except ValidationError as error:
         for problem in error.errors():
@@ -33,6 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             name = name if name == "NODE_NAME" else f"NODEMEND_{name}"
             value = "" if problem["type"] == "missing" else f" (is {problem['input']!r})"
             _say(f"{name}: {problem['msg']}{value}")
+        return ExitCode.CONFIG
+    except KeyringError as error:
+        _say(str(error))
         return ExitCode.CONFIG
     except CatalogueError as error:
         _say(str(error))
@@ -88,6 +94,8 @@ def _variables() -> list[tuple[str, str, str]]:
         *own,
         ("POD_NAMESPACE", "none", "Namespace of the detector's Lease (downward API); without it there is none."),
         ("KUBECONFIG", "service account", "The Kubernetes API, where the detector runs outside a pod."),
+        (FOLDER_SETTING, "none", "Folder of keys that close what Temporal keeps; the workers must have the same."),
+        (NAME_SETTING, "the only one", "Which of them closes."),
         ("TEMPORAL_*", "localhost:7233", "As for every Temporal client: ADDRESS, NAMESPACE, API_KEY, TLS_*, PROFILE."),
     ]
 

@@ -5,6 +5,7 @@ service is also loaded in half the time, and every report waits for that.
 """
 
 import json
+import os
 from datetime import timedelta
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from temporalio.service import ConnectConfig, RPCError, RPCStatusCode, ServiceCl
 
 from contract.fault import FaultReport, RemediationRequest
 from contract.names import REMEDIATE_NODE, REPORT_FAULT, TASK_QUEUE, incident_id
+from contract.payload_keys import Keyring, KeyringError, load_keyring
 from detector.trouble import Trouble
 
 _CALL: Final = timedelta(seconds=10)
@@ -32,6 +34,7 @@ class TemporalSide:
     def __init__(self) -> None:
         self._service: ServiceClient | None = None
         self._namespace = "default"
+        self._keys: Keyring | None = None
 
     async def deliver(self, report: FaultReport) -> None:
         """Start the incident of this machine, or join the one that runs.
@@ -42,7 +45,7 @@ class TemporalSide:
         service = await self._connected()
         try:
             await service.workflow_service.signal_with_start_workflow_execution(
-                _request(self._namespace, report), timeout=_CALL
+                _request(self._namespace, report, self._keys), timeout=_CALL
             )
         except RPCError as error:
             raise _trouble(error, service.config.target_host, self._namespace) from error
@@ -55,6 +58,10 @@ class TemporalSide:
                 raise Trouble(f"Temporal's settings cannot be used ({error}): check TEMPORAL_*.") from error
             config.setdefault("target_host", "localhost:7233")
             self._namespace = config.pop("namespace", self._namespace)
+            try:
+                self._keys = load_keyring(os.environ)
+            except KeyringError as error:
+                raise Trouble(str(error)) from error
             try:
                 self._service = await ServiceClient.connect(ConnectConfig(**config))
             except (RuntimeError, OSError) as error:
@@ -71,7 +78,7 @@ class TemporalSide:
         return self._service
 
 
-def _request(namespace: str, report: FaultReport) -> SignalWithStartWorkflowExecutionRequest:
+def _request(namespace: str, report: FaultReport, keys: Keyring | None) -> SignalWithStartWorkflowExecutionRequest:
     start = RemediationRequest(
         cluster=report.cluster, node=report.node, instance_id=report.instance_id, drill=report.drill
     )
@@ -80,32 +87,33 @@ def _request(namespace: str, report: FaultReport) -> SignalWithStartWorkflowExec
         workflow_id=incident_id(report.cluster, report.node, report.instance_id, drill=report.drill),
         workflow_type=WorkflowType(name=REMEDIATE_NODE),
         task_queue=TaskQueue(name=TASK_QUEUE),
-        input=Payloads(payloads=[_document(start)]),
+        input=Payloads(payloads=[_document(start, keys)]),
         signal_name=REPORT_FAULT,
-        signal_input=Payloads(payloads=[_document(report)]),
+        signal_input=Payloads(payloads=[_document(report, keys)]),
         identity=f"detector@{report.node}",
         request_id=report.request_id,
         # The node may fail again later.
         workflow_id_reuse_policy=WorkflowIdReusePolicy.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
         workflow_task_timeout=Duration(seconds=10),
         user_metadata=UserMetadata(
-            summary=_text(_summary(report)),
-            details=_text(f"```\n{report.message[:500].replace('```', chr(39) * 3)}\n```"),
+            summary=_text(_summary(report), keys),
+            details=_text(f"```\n{report.message[:500].replace('```', chr(39) * 3)}\n```", keys),
         ),
     )
 
 
-def _document(document: BaseModel) -> Payload:
-    return _json(document.model_dump_json())
+def _document(document: BaseModel, keys: Keyring | None) -> Payload:
+    return _json(document.model_dump_json(), keys)
 
 
-def _text(text: str) -> Payload:
-    return _json(json.dumps(text))
+def _text(text: str, keys: Keyring | None) -> Payload:
+    return _json(json.dumps(text), keys)
 
 
-def _json(data: str) -> Payload:
-    """As the SDK's JSON converter writes it (temporalio.converter, ``json/plain``)."""
-    return Payload(metadata={"encoding": b"json/plain"}, data=data.encode())
+def _json(data: str, keys: Keyring | None) -> Payload:
+    """As the SDK's JSON converter writes it (temporalio.converter, ``json/plain``), closed where there are keys."""
+    plain = Payload(metadata={"encoding": b"json/plain"}, data=data.encode())
+    return Payload(metadata=keys.metadata, data=keys.seal(plain.SerializeToString())) if keys else plain
 
 
 def _summary(report: FaultReport) -> str:

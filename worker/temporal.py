@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import random
 from datetime import timedelta
 from typing import Final
@@ -10,7 +11,7 @@ from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import (
     LogForwardingConfig,
@@ -23,6 +24,8 @@ from temporalio.runtime import (
 from temporalio.service import PayloadLimitsConfig, RPCError, RPCStatusCode
 
 from contract.names import ExitCode, SearchAttribute
+from contract.payload_codec import data_converter
+from contract.payload_keys import KeyringError
 from worker.errors import StartError
 
 _log = logging.getLogger(__name__)
@@ -85,12 +88,25 @@ def load_connection() -> ClientConnectConfig:
         ) from error
 
 
+def load_converter() -> DataConverter:
+    """How payloads are written: closed, where ``NODEMEND_PAYLOAD_KEYS`` names keys.
+
+    Raises:
+        StartError: they cannot be used.
+    """
+    try:
+        return data_converter(os.environ)
+    except KeyringError as error:
+        raise StartError(error.what, error.remedy, ExitCode.CONFIG) from error
+
+
 async def connect(config: ClientConnectConfig, runtime: Runtime, identity: str) -> Client:
     """Connect, trying again for as long as it takes while nobody answers.
 
     Raises:
         StartError: Temporal answers, and refuses for good: wrong namespace or credentials.
     """
+    converter = load_converter()
     config.setdefault("target_host", "localhost:7233")
     config.setdefault("namespace", "default")
     address, namespace = config["target_host"], config["namespace"]
@@ -99,7 +115,7 @@ async def connect(config: ClientConnectConfig, runtime: Runtime, identity: str) 
         try:
             client = await Client.connect(
                 **config,
-                data_converter=pydantic_data_converter,
+                data_converter=converter,
                 runtime=runtime,
                 identity=identity,
                 payload_limits=PayloadLimitsConfig(memo_warn_size=_MEMO_WARN),

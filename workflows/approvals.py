@@ -91,7 +91,9 @@ class Gatekeeper:
 
     @property
     def _situation(self) -> Situation:
-        return Situation(worst(self._incident.findings), workflow.now(), self.pods())
+        return Situation(
+            worst(self._incident.findings), workflow.now(), self.pods(), confidence=self._plan().confidence
+        )
 
     async def _ask(self, at: Step, before: Step, demand: Demand) -> None:
         """Show plan and price at the step ``at``, until enough people have approved that very plan."""

@@ -41,10 +41,18 @@ def assess(
     believed = [finding for finding in findings if not _names_another(finding, identity)]
     if not believed:
         return _doubted(findings, identity)
-    worst = min(believed, key=lambda finding: (_SEVERITY.index(finding.verdict), finding.first_seen))
+    doubtful = [finding for finding in believed if finding.verdict is Verdict.AMBIGUOUS]
+    found = witnesses(doubtful, believed, circumstances, corroboration)
+    proven = bool(doubtful) and suffice(found, corroboration)
+
+    def severity(finding: FaultReport) -> int:
+        # What is proven is a hardware fault: whatever may repair another one on the machine does not repair it.
+        counts_as = Verdict.HARDWARE if proven and finding.verdict is Verdict.AMBIGUOUS else finding.verdict
+        return _SEVERITY.index(counts_as)
+
+    # The certain before the proven.
+    worst = min(believed, key=lambda f: (severity(f), _SEVERITY.index(f.verdict), f.first_seen))
     same = [finding for finding in believed if finding.verdict is worst.verdict]
-    found = witnesses(same, believed, circumstances, corroboration)
-    proven = worst.verdict is Verdict.AMBIGUOUS and suffice(found, corroboration)
     rung, reasons, remedy = _rung(worst, same, identity, approval, rules, found if proven else {})
     decided = Plan(
         rung=rung,
@@ -54,7 +62,8 @@ def assess(
         evidence_since=min(finding.first_seen for finding in same),
         device_resource=next((finding.device_resource for finding in same if finding.device_resource), None),
     )
-    return weighed(decided, Judged(same, identity, approval, found, proven, circumstances, corroboration))
+    confirming = witnesses(same, believed, circumstances, corroboration)
+    return weighed(decided, Judged(same, identity, approval, confirming, proven, circumstances, corroboration))
 
 
 def _rung(

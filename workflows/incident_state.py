@@ -4,19 +4,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from contract.aftermath import Aftermath
 from contract.budget import Traits
 from contract.corroboration import Circumstances
 from contract.culprit import CulpritSearch
 from contract.fault import FaultReport, RemediationRequest
 from contract.gates import GateRecord
 from contract.identity import NodeIdentity
-from contract.incident import IncidentReport, OverrideRecord, StepRecord, StepStatus
+from contract.incident import IncidentReport, OverrideRecord, SavedWork, StepRecord, StepStatus
 from contract.names import KERNEL_LOG, Outcome, Phase, Step
 from contract.override import Override
 from contract.plan import Plan, Rung
 from contract.policy import GroupPolicy, Mode
 from contract.proof import digest
 from contract.trail import ActRecord
+from workflows.policy_change import tightened
 
 FINDINGS_MAX: Final = 10
 """Findings kept in full; the rest are counted."""
@@ -56,10 +58,13 @@ class Incident:
     notes: list[str] = field(default_factory=list)
     asked_at: datetime | None = None
     asked_again: int = 0
+    saved: tuple[SavedWork, ...] = ()
     acts: list[ActRecord] = field(default_factory=list)
     acts_total: int = 0
     replacement_instance_id: str | None = None
     replacement_node: str | None = None
+    aftermath: Aftermath | None = None
+    """Of a decision in mode shadow: what became of the node."""
     on_standby: bool = False
     """Whether the instance was put on standby beside a spare."""
     verification_skipped: Override | None = None
@@ -150,6 +155,18 @@ class Incident:
             refused = next((index for index, kept in enumerate(self.overrides) if not kept.accepted), 0)
             del self.overrides[refused]
 
+    def take_policy(self, policy: GroupPolicy | None, version: str) -> None:
+        """The policy of now; None where no machine was found that it is about. A running incident it only tightens."""
+        if self.policy_version not in ("", version):
+            self.note(
+                f"Looked at again under policy {version}; until then it was decided under {self.policy_version}. What "
+                "was tightened holds here from now on, what was loosened holds for new incidents."
+            )
+        self.policy_version = version
+        if policy:
+            self.policy = policy if self.mode is None else tightened(self.policy, policy)
+            self.mode = self.policy.mode_for(drill=self.request.drill)
+
     def keep_act(self, record: ActRecord) -> None:
         """Keep what an act wrote and how it failed. Of more than fit, those in the middle go: the counts stay."""
         self.acts_total += 1
@@ -194,6 +211,7 @@ class Incident:
             overrides=tuple(self.overrides),
             gates=tuple(self.gates),
             facts=dict(self.facts),
+            saved=self.saved,
             notes=tuple(self.notes),
             asked_at=self.asked_at,
             asked_again=self.asked_again if self.asked_at else 0,
@@ -201,4 +219,5 @@ class Incident:
             acts_total=self.acts_total,
             replacement_instance_id=self.replacement_instance_id,
             replacement_node=self.replacement_node,
+            aftermath=self.aftermath,
         )

@@ -35,6 +35,7 @@ async def mend(incident: Incident, runner: StepRunner, rung: Rung, target: Calla
             drill=incident.request.drill,
             job=incident.policy.replacement.device_reset,
             condition_types=tuple(sorted({finding.condition_type for finding in incident.findings})),
+            serials=sentences.serials(incident.findings),
             soak=deadlines.soak,
             deadline=deadlines.reboot,
         ),

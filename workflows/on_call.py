@@ -25,7 +25,7 @@ What else is possible is on the page and in [overrides.md](overrides.md): `abort
 gives it back as it was. If you do not know, leave it: a closed node harms nobody."""
 
 _QUESTIONS: Final = {
-    "The policy asks for an approval before …": "a gate: the plan, its digest and its price stand there",
+    "Before … the policy asks for …": "a gate: the plan, its digest and its price stand there",
     "This is the last attempt: …": "a job would end for good; ask its owner, then `approve`, or `abort`",
     "Work would be lost: …": "a job saved nothing, and its owner wants to be asked; `approve` drains all the same",
     "Quarantine: … This line alone does not prove …": "look at the counters; `approve` replaces, `release` gives back",

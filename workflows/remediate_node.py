@@ -10,6 +10,7 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
+    from activities.saved import saved_work
     from contract import acts
     from contract.fault import FaultReport, RemediationRequest, Verdict
     from contract.identity import Fence, NodeIdentity, Target
@@ -36,6 +37,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.closing import Closing
     from workflows.culprit import ask_about_culprit
     from workflows.failures import IncidentEnded
+    from workflows.following import follow
     from workflows.incident_state import Incident
     from workflows.mending import MENDING, mend
     from workflows.needs_human import way_on
@@ -95,7 +97,7 @@ class RemediateNode:
     async def run(self, _request: RemediationRequest) -> IncidentReport:
         """Play the runbook and return the closing report."""
         try:
-            await self._remediate()
+            await self._repair()
             outcome, summary = sentences.replaced(self._incident)
         except IncidentEnded as end:
             outcome, summary = end.outcome, end.summary
@@ -104,6 +106,17 @@ class RemediateNode:
             outcome, summary = sentences.cancelled(reason, committed=self._runner.committed)
         target = self._target if self._incident.identity else None
         return await self._closing.close(outcome, summary, target)
+
+    async def _repair(self) -> None:
+        """Play the runbook; after a decision in mode shadow look on, and begin anew where the policy acts by then."""
+        while True:
+            try:
+                await self._remediate()
+            except IncidentEnded as end:
+                if end.outcome is not Outcome.SHADOWED or not await follow(self._incident, self._runner, end.summary):
+                    raise
+            else:
+                return
 
     async def _remediate(self) -> None:
         await self._identify()
@@ -219,7 +232,9 @@ class RemediateNode:
         done = await self._runner.act(
             Step.QUARANTINE,
             ActivityName.QUARANTINE_NODE,
-            lambda: acts.QuarantineNode(target=self._target, rule=first.rule, reason=first.reason),
+            lambda: acts.QuarantineNode(
+                target=self._target, rule=first.rule, reason=first.reason, drill=self._incident.request.drill
+            ),
             acts.Quarantined,
             says="Closing the node to new work.",
         )
@@ -293,6 +308,7 @@ class RemediateNode:
         await self._work.save_the_others(nonce)
         for job in self._work.checkpoints:
             self._incident.facts[f"checkpoint {job.job}"] = sentences.checkpoint(job)
+        self._incident.saved = tuple(map(saved_work, self._work.checkpoints))
         if unsaved := self._work.unsaved():
             # Nobody waits for this node while a human thinks: what was saved by then is asked for again.
             await self._work.give_back()
@@ -317,6 +333,7 @@ class RemediateNode:
                 deadline=deadline.now,
                 escalation=policy.drain_escalation,
                 detach_deadline=policy.deadlines.detach,
+                drill=self._incident.request.drill,
             ),
             acts.Drained,
             says="Evicting the pods of the node.",
@@ -378,15 +395,13 @@ class RemediateNode:
         known = self._incident.identity
         if known and facts.identity and facts.identity.node_uid != known.node_uid:
             raise IncidentEnded(Outcome.NODE_GONE, f"The Node {known.node} was replaced by another of the same name.")
-        self._incident.policy_version = facts.policy_version
         self._incident.circumstances = facts.circumstances or self._incident.circumstances
         self._incident.search = facts.search
+        self._incident.take_policy(facts.policy if facts.identity else None, facts.policy_version)
         if facts.identity:
             # Looked at again and not found, the machine is still the one whose permits must go back.
             tried = dict.fromkeys((*(known.tried if known else ()), *facts.identity.tried))
             self._incident.identity = facts.identity.model_copy(update={"tried": tuple(tried)})
-            self._incident.policy = facts.policy
-            self._incident.mode = facts.policy.mode_for(drill=self._incident.request.drill)
             self._incident.traits = facts.traits or self._incident.traits
         if facts.permit:
             self._permits.take(PermitKind.QUARANTINE, facts.permit)

@@ -235,7 +235,8 @@ def marked(result: acts.MarkedUnhealthy) -> str:
     if result.already:
         return f"{result.instance_id} was {result.already} already; no call was made."
     told = " EC2 was told that it is bad." if result.reported else ""
-    return f"{result.instance_id} is marked unhealthy: its group replaces it.{told}"
+    allowed = f" Policy {result.policy_version} allowed it." if result.policy_version else ""
+    return f"{result.instance_id} is marked unhealthy: its group replaces it.{told}{allowed}"
 
 
 def replacement(found: acts.Replacement) -> str:

@@ -299,6 +299,14 @@ class StepRunner:
         order = self._controls.order
         return order if order and order.step is step and name in (None, order.name) else None
 
+    def moved(self, step: Step, deadline: Deadline, ran: timedelta) -> bool:
+        """Obey what a human told about the deadline of a step that waits without an act. False when nothing was."""
+        if self._told(step) is None:
+            return False
+        self._move(step, deadline, ran)
+        self._controls.order = None
+        return True
+
     def _move(self, step: Step, deadline: Deadline, ran: timedelta | None) -> None:
         """Before a step's act is started anew: how long it may take now. ``ran`` is None where it failed."""
         order = self._told(step)

@@ -4,6 +4,7 @@ import io
 import os
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,15 @@ def known_rules(folder: Path | None) -> Catalogue:
         CommandError: they cannot be used.
     """
     try:
-        return catalogue([BUILT_IN, *([folder] if folder else [])])
+        return catalogue([BUILT_IN, folder]) if folder else _built_in()
     except CatalogueError as error:
         raise CommandError(str(error), "Nothing of it is used until it is mended.", ExitCode.DATA) from error
+
+
+@cache
+def _built_in() -> Catalogue:
+    """Read once in a process: checking every rule takes a while, and these do not change."""
+    return catalogue()
 
 
 def _facts(asked: Asked, record: Captured) -> Facts:

@@ -21,6 +21,8 @@ LINE_MAX: Final = 1 << 16
 _DIGITS: Final = re.compile(r"\d{1,18}")
 _CLOCK_MAX_S: Final = 20 * 365 * 86400.0
 """No machine is up for longer: a clock beyond it is damage."""
+_WALL_MAX_S: Final = 4e9
+"""The year 2096: a later wall clock is damage as well."""
 _USUAL_PRIORITY: Final = 6
 """kern.info, where the form does not say: without a facility every line counts as the kernel's."""
 _FACILITIES: Final = (
@@ -233,7 +235,8 @@ class Capture:
     def _moment(self, text: str) -> float | None:
         if text[0].isalpha():
             self.forms.add("zoneless")
-        return _moment(text, self.until)
+        at = _moment(text, self.until)
+        return at if at is not None and 0 <= at < _WALL_MAX_S else None
 
     def _made(
         self, text: str, priority: int, mono: float | None, at: float | None, boot: str, dictionary: dict[str, str]
@@ -268,7 +271,7 @@ def _number(value: Any) -> int | None:
 
 def _seconds(microseconds: int | None) -> float | None:
     seconds = None if microseconds is None else microseconds / 1e6
-    return seconds if seconds is not None and seconds < 4e9 else None
+    return seconds if seconds is not None and seconds < _WALL_MAX_S else None
 
 
 def _text(value: Any) -> str | None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cli.errors import CommandError
 from cli.output import Output, OutputOption, plain, print_document
 from contract.names import ExitCode
 
@@ -96,3 +97,36 @@ def replay(
         Console().print(replay_view(played))
     else:
         print_document(plain(played), output)
+
+
+def scorecard(
+    folder: Annotated[Path | None, typer.Argument(help="Folder of records (a worker's NODEMEND_RECORD_DIR).")] = None,
+    temporal: Annotated[bool, typer.Option("--temporal", help="Read Temporal's closed incidents instead.")] = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Set shadow decisions against what really happened to those nodes: what has earned `mode: act`?"""
+    from rich.console import Console
+
+    from cli.judging.records import from_folder, from_temporal
+    from cli.judging.scorecard_view import scorecard_view
+    from cli.judging.scoring import score
+
+    if (folder is None) is not temporal:
+        raise CommandError(
+            "A folder of records, or --temporal: one of them is read.",
+            "Name a worker's NODEMEND_RECORD_DIR, or give --temporal alone.",
+            ExitCode.USAGE,
+        )
+    wrong: list[str] = []
+    if folder is None:
+        card = score(from_temporal())
+    else:
+        reports, wrong = from_folder(folder)
+        card = score(reports)
+    if wrong:
+        note = f"{len(wrong)} files are no reports that this version reads, e.g. {wrong[0]}."
+        card = card.model_copy(update={"notes": (*card.notes, note)})
+    if output is Output.TABLE:
+        Console().print(scorecard_view(card))
+    else:
+        print_document(plain(card), output)

@@ -4,6 +4,7 @@ The capture goes on as it went, whatever is decided here: after a decision to re
 that would not have been there any more, and they are counted as such.
 """
 
+import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -12,7 +13,9 @@ from cli.judging.budgets import Budget, Permit
 from cli.judging.facts import ANY_INSTANCE, named_instance
 from cli.judging.play import Moment
 from cli.judging.reports import report_of
+from contract.corroboration import Circumstances
 from contract.fault import EvidenceEnd, FaultReport, RemediationRequest, Verdict
+from contract.gates import GATED, Situation, demanded, worst
 from contract.identity import NodeIdentity
 from contract.model import Message
 from contract.names import Outcome
@@ -46,7 +49,7 @@ class Event(Message):
 
     when: When
     what: str
-    """``boot``, ``finding``, ``again``, ``incident``, ``decision``, ``permit``, ``end``."""
+    """``boot``, ``finding``, ``again``, ``decision``, ``permit``, ``gate``, ``end``."""
     says: str
 
 
@@ -76,6 +79,8 @@ class Decision(Message):
     changed: int
     """How often what came later changed the decision."""
     permits: tuple[Permit, ...] = ()
+    gate: str = ""
+    """The approval that it would have waited for; whatever pods run there."""
     findings: int
     findings_after_replacement: int = 0
     """That would not have come: the machine would have been given up by then."""
@@ -92,6 +97,7 @@ class _Open:
     budget: Budget
     changed: int = -1
     permits: dict[PermitKind, Permit] = field(default_factory=dict)
+    gate: str = ""
     given_up: bool = False
     after: int = 0
 
@@ -157,9 +163,11 @@ class Judge:
 
     def _decide(self, known: _Open, when: When) -> None:
         incident = known.incident
-        plan = assess(incident.findings, self.identity, None, known.budget.rules.replacement)
+        rules = known.budget.rules
+        doubts = Circumstances(), rules.corroboration
+        plan = assess(incident.findings, self.identity, None, rules.replacement, *doubts)
         mode = self._mode(drill=incident.request.drill)
-        if incident.plan is None or (plan.rung, plan.reasons) != (incident.plan.rung, incident.plan.reasons):
+        if incident.plan is None or not plan.decides_as(incident.plan):
             known.changed += 1
             self._event(when, "decision", f"{plan.rung}: {' '.join(plan.reasons)}")
         incident.plan = plan
@@ -170,9 +178,22 @@ class Judge:
         moves = plan.rung in MENDING or plan.rung is Rung.REPLACE
         for kind in (PermitKind.QUARANTINE, *([PermitKind.DISRUPTION] if moves else [])):
             self._ask(known, kind, when)
-        granted = all(permit.granted for permit in known.permits.values())
+        if moves:
+            self._gate(known, when)
+        granted = not known.gate and all(permit.granted for permit in known.permits.values())
         if plan.rung is Rung.REPLACE and granted and mode is Mode.ACT:
             known.given_up = True
+
+    def _gate(self, known: _Open, when: When) -> None:
+        """An approval that the policy asks for: the log does not say whether it came."""
+        # How many pods ran there it does not say either: a gate for many of them is taken to ask.
+        findings, plan = known.incident.findings, known.incident.plan
+        assert plan is not None
+        situation = Situation(worst(findings), when.at or _EPOCH, sys.maxsize, plan.confidence)
+        demand = demanded(known.budget.rules.all_gates, GATED, situation)
+        if demand and not known.gate:
+            known.gate = demand.why
+            self._event(when, "gate", demand.why)
 
     def _ask(self, known: _Open, kind: PermitKind, when: When) -> None:
         had = known.permits.get(kind)
@@ -200,6 +221,7 @@ class Judge:
                 plan=incident.plan,
                 changed=known.changed,
                 permits=tuple(known.permits.values()),
+                gate=known.gate,
                 findings=len(incident.findings),
                 findings_after_replacement=known.after,
                 outcome=outcome,

@@ -18,6 +18,12 @@ ANY_INSTANCE: Final = "i-0123456789abcdef0"
 """Stands for the instance where nobody named one. EC2 gives ids of this form."""
 
 
+NO_WITNESS: Final = (
+    "No second witness was looked for: the device's counters, EC2, another source or the device's past may confirm a "
+    "doubtful line, and then it is acted on."
+)
+
+
 @dataclass(frozen=True)
 class Given:
     """What options say."""

@@ -4,23 +4,29 @@ Pure: it decides with the functions that decide in earnest (``detector.findings`
 ``admit``, ``activities.pod_filters``), and does nothing.
 """
 
+import sys
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pydantic import Field
 
+from activities.gangs import is_work
 from activities.pod_filters import Filtered, filter_pod
 from activities.pod_filters import Verdict as PodVerdict
 from cli.judging.budgets import Budget, Permit
 from cli.judging.captures import Captured
-from cli.judging.facts import Facts
+from cli.judging.facts import NO_WITNESS, Facts
 from cli.judging.play import Detector, Moment
 from cli.judging.reports import report_of
+from contract.corroboration import Circumstances
 from contract.fault import FaultReport, Verdict
+from contract.gates import Situation, demanded
+from contract.identity import MachineKind
 from contract.model import Message
 from contract.names import Step
 from contract.permit import PermitKind
-from contract.plan import Plan, Rung
+from contract.plan import Confidence, Plan, Rung
 from contract.policy import GroupPolicy, Mode, Policy
 from detector.rules import Catalogue, Match
 from workflows.assess import assess
@@ -111,15 +117,19 @@ def _count(record: Captured, rules: Catalogue) -> tuple[list[dict[str, Any]], Ma
 def _decided(report: FaultReport, text: str, facts: Facts, policy: Policy, now: datetime, size: int) -> Foresight:
     identity = facts.identity
     rules = policy.for_node(identity.group, identity.nodegroup)
+    if identity.group is None and not identity.foreign_owners and rules.replacement.manual:
+        # As `identify` has it: where nothing replaces a machine, the policy may have people do it.
+        identity = identity.model_copy(update={"kind": MachineKind.MANUAL})
     mode = rules.mode_for(drill=report.drill)
-    plan = assess((report,), identity, None, rules.replacement)
+    plan = assess((report,), identity, None, rules.replacement, Circumstances(), rules.corroboration)
     steps: tuple[PlannedStep, ...] = ()
     permits: tuple[Permit, ...] = ()
     if mode is not Mode.OBSERVE and plan.rung is not Rung.OBSERVE:
         budget = Budget(policy, rules, identity, size)
         kinds = [PermitKind.QUARANTINE, *([PermitKind.DISRUPTION] if plan.rung is not Rung.QUARANTINE else [])]
         permits = tuple(budget.ask(kind, (report,), now, _INCIDENT) for kind in kinds)
-        steps = tuple(_steps(plan, rules))
+        steps = tuple(_steps(plan, rules, _Gates(rules, report.verdict, plan.confidence, now, facts)))
+    doubtful = report.verdict is Verdict.AMBIGUOUS and rules.corroboration.accepted
     moves = plan.rung in MENDING or plan.rung is Rung.REPLACE
     pods = _pods(facts, rules) if moves and facts.pods is not None else None
     return Foresight(
@@ -131,8 +141,8 @@ def _decided(report: FaultReport, text: str, facts: Facts, policy: Policy, now: 
         signature=report.signature,
         fields=report.fields,
         drill=report.drill,
-        assumed=facts.assumed,
-        says=_says(plan, mode, identity.node, drill=report.drill),
+        assumed=(*facts.assumed, *([NO_WITNESS] if doubtful else [])),
+        says=_says(plan, mode, drill=report.drill),
         mode=mode,
         policy_version=policy.version,
         plan=plan,
@@ -142,14 +152,14 @@ def _decided(report: FaultReport, text: str, facts: Facts, policy: Policy, now: 
     )
 
 
-def _says(plan: Plan, mode: Mode, node: str, *, drill: bool) -> str:
+def _says(plan: Plan, mode: Mode, *, drill: bool) -> str:
     if plan.rung is Rung.OBSERVE:
         return "It would be recorded, and nothing done: this machine is not what failed."
     does = {
-        Rung.QUARANTINE: f"{node} would be closed to new work, and a human asked",
-        Rung.RESET_DEVICE: f"{node} would be closed, its work saved and moved, and its devices reset",
-        Rung.REBOOT: f"{node} would be closed, its work saved and moved, and the machine rebooted",
-        Rung.REPLACE: f"{node} would be closed, its work saved and moved, and the machine replaced",
+        Rung.QUARANTINE: "the node would be closed to new work, and a human asked",
+        Rung.RESET_DEVICE: "the node would be closed, its work saved and moved, and its devices reset",
+        Rung.REBOOT: "the node would be closed, its work saved and moved, and the machine rebooted",
+        Rung.REPLACE: "the node would be closed, its work saved and moved, and the machine replaced",
     }[plan.rung]
     match mode:
         case Mode.OBSERVE:
@@ -161,20 +171,24 @@ def _says(plan: Plan, mode: Mode, node: str, *, drill: bool) -> str:
             return f"{does[0].upper()}{does[1:]}."
 
 
-def _steps(plan: Plan, rules: GroupPolicy) -> list[PlannedStep]:
+def _steps(plan: Plan, rules: GroupPolicy, gates: "_Gates") -> list[PlannedStep]:
     """The runbook of ``workflows.remediate_node`` for this decision."""
     limits = rules.deadlines
     steps = [
-        PlannedStep(step=Step.QUARANTINE, does="Cordon the node and taint it.", gate="the quarantine permit"),
+        PlannedStep(step=Step.QUARANTINE, does="Cordon the node and taint it.", gate="The quarantine permit."),
         PlannedStep(step=Step.SETTLE, does="Let findings of the same fault gather.", deadline=limits.settle),
     ]
     if plan.rung is Rung.QUARANTINE:
-        return [*steps, PlannedStep(step=Step.ASSESS, does=f"Ask a human. {plan.remedy}".strip(), gate="a human")]
-    gates = ["the disruption permit", *(["an approval"] if Step.DISRUPT in rules.approve_before else [])]
+        return [*steps, PlannedStep(step=Step.ASSESS, does=f"Ask a human. {plan.remedy}".strip(), gate="A human.")]
+    leave = gates.before(Step.DISRUPT, "The disruption permit.")
     steps += [
         PlannedStep(step=Step.ASSESS, does=f"Decide again with all that was found: {plan.rung}."),
         PlannedStep(step=Step.PRESERVE, does="Keep the kernel lines and the console output.", deadline=limits.preserve),
-        PlannedStep(step=Step.DISRUPT, does="Have leave to stop the node's work.", gate=" and ".join(gates)),
+        PlannedStep(
+            step=Step.DISRUPT,
+            does="Have leave to stop the node's work.",
+            gate=leave,
+        ),
         PlannedStep(
             step=Step.CHECKPOINT, does="Ask the jobs on the node for a checkpoint.", deadline=limits.checkpoint
         ),
@@ -189,19 +203,36 @@ def _steps(plan: Plan, rules: GroupPolicy) -> list[PlannedStep]:
     if plan.rung is Rung.RESET_DEVICE:
         does = "Reset the devices with the vendor's command, and see them whole again."
         return [*steps, PlannedStep(step=Step.RESET_DEVICE, does=does, deadline=limits.reboot)]
-    approval = "an approval" if Step.REPLACE in rules.approve_before else ""
     return [
         *steps,
         PlannedStep(
             step=Step.REPLACE,
             does="Look at what replaces the machine, and give the machine up: the point of no return.",
             deadline=limits.group,
-            gate=approval,
+            gate=gates.before(Step.REPLACE),
         ),
         PlannedStep(step=Step.AWAIT_REPLACEMENT, does="Wait for the new Node.", deadline=limits.replacement),
         PlannedStep(step=Step.VERIFY, does="Prove it whole before it takes work.", deadline=limits.verification),
         PlannedStep(step=Step.CLOSE, does="See the jobs go on past their checkpoints, and write the record."),
     ]
+
+
+@dataclass(frozen=True)
+class _Gates:
+    """What the policy would ask for before a step, as of now."""
+
+    rules: GroupPolicy
+    verdict: Verdict
+    confidence: Confidence
+    now: datetime
+    facts: Facts
+
+    def before(self, step: Step, permit: str = "") -> str:
+        pods = self.facts.pods
+        # Where nobody said what runs there, a gate for many pods is taken to ask.
+        working = sys.maxsize if pods is None else sum(map(is_work, pods))
+        demand = demanded(self.rules.all_gates, (step,), Situation(self.verdict, self.now, working, self.confidence))
+        return " ".join(filter(None, (permit, demand.why if demand else "")))
 
 
 def _pods(facts: Facts, rules: GroupPolicy) -> tuple[PlannedPod, ...]:

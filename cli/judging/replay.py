@@ -10,10 +10,11 @@ from typing import IO, Final
 from cli.errors import CommandError
 from cli.judging.captures import Capture, Counts, Family
 from cli.judging.decisions import Decision, Event, Finding, Judge
-from cli.judging.facts import Facts
+from cli.judging.facts import NO_WITNESS, Facts
 from cli.judging.play import Detector, Played
 from contract.model import Message
 from contract.names import ExitCode
+from contract.plan import Rung
 from contract.policy import Policy
 from detector.rules import Catalogue
 
@@ -124,6 +125,8 @@ def _notes(capture: Capture, played: Played, facts: Facts, judge: Judge) -> list
         notes.append("Its times name no zone: they are taken for UTC.")
     if capture.family is not Family.KMSG and "facility" not in forms and played.matched:
         notes.append("Its form does not say who wrote a line: all count as the kernel's, none as a drill.")
+    if any(decision.plan.rung is Rung.QUARANTINE for decision in judge.decisions):
+        notes.append(NO_WITNESS)
     if capture.counts.unparsable:
         notes.append(f"{capture.counts.unparsable} lines are no records of this form: they were counted, and left out.")
     if judge.left_out or judge.findings_left_out or judge.decisions_left_out:

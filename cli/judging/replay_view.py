@@ -78,10 +78,13 @@ def _decision(decision: Decision) -> str:
         if decision.findings_after_replacement
         else ""
     )
-    changed = f", changed {decision.changed} times" if decision.changed else ""
+    changed = (
+        f", changed {'once' if decision.changed == 1 else f'{decision.changed} times'}" if decision.changed else ""
+    )
+    gate = f" {decision.gate}" if decision.gate else ""
     return (
         f"from {moment(decision.opened)}: {decision.plan.rung}{would}{changed}. {' '.join(decision.plan.reasons)}"
-        f"{waits}{late} {decision.says}"
+        f"{gate}{waits}{late} {decision.says}"
     )
 
 

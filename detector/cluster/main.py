@@ -3,6 +3,7 @@
 One replica is active; the others wait, and take over within fifteen seconds of its silence.
 """
 
+import os
 import select
 import signal
 import sys
@@ -15,6 +16,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from contract.names import ExitCode
+from contract.payload_keys import KeyringError, load_keyring
 from detector.catalogue import CatalogueError
 from detector.cluster.api import Api
 from detector.cluster.documents import load_rules
@@ -139,7 +141,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv:
         return _help(argv)
     try:
-        replica = Replica(WatchSettings())
+        settings = WatchSettings()
+        load_keyring(os.environ)
+        replica = Replica(settings)
     except ValidationError as error:
         for problem in error.errors():
             value = "" if problem["type"] == "missing" else f" (is {problem['input']!r})"
@@ -148,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CatalogueError as error:
         say(str(error))
         return ExitCode.DATA
-    except Trouble as error:
+    except (KeyringError, Trouble) as error:
         say(str(error))
         return ExitCode.CONFIG
     except OSError as error:

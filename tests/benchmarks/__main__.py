@@ -21,6 +21,7 @@ from tests.benchmarks import (
     drain,
     history,
     latency,
+    operators,
     replacement,
     storm,
     watch_cluster,
@@ -66,6 +67,21 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
             "worker_rss_mib",
         ),
     ),
+    "operators": (
+        operators.measure,
+        (
+            "details_quiet_bytes",
+            "memo_quiet_bytes",
+            "history_quiet_events",
+            "history_quiet_kib",
+            "details_stormy_bytes",
+            "memo_stormy_bytes",
+            "history_stormy_events",
+            "history_stormy_kib",
+            "override_to_effect_p99_s",
+            "status_1000_open_s",
+        ),
+    ),
     "watch-cluster": (
         watch_cluster.measure,
         (
@@ -100,7 +116,7 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
 }
 
 
-WITHOUT_STACK = ("admission", "demo", "detector", "watch-cluster")
+WITHOUT_STACK = ("admission", "demo", "detector", "operators", "watch-cluster")
 """They bring what they need, or are to be measured alone."""
 
 

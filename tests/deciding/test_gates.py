@@ -11,7 +11,7 @@ from contract.fault import DataTrust, Verdict
 from contract.gates import GATED, Gate, Situation, demanded, plan_digest, worst
 from contract.maintenance import Day, MaintenanceWindow
 from contract.names import OverrideName, Step
-from contract.plan import Plan, Rung
+from contract.plan import Confidence, Plan, Rung
 from contract.policy import GroupPolicy
 from tests.runbook.world import NOW, finding
 from workflows.override_table import Stand
@@ -26,6 +26,7 @@ gates = st.builds(
     verdicts=st.lists(st.sampled_from(Verdict), max_size=2).map(tuple),
     hours=st.sampled_from([(), (NIGHT,), (MaintenanceWindow(days=(Day.SUN,), start=time(0), end=time(23)),)]),
     pods=st.integers(0, 5),
+    confidence=st.none() | st.sampled_from(Confidence),
     approvals=st.integers(1, 2),
 )
 situations = st.builds(
@@ -33,11 +34,12 @@ situations = st.builds(
     verdict=st.sampled_from(Verdict),
     now=st.timedeltas(timedelta(0), timedelta(days=400)).map(lambda later: NOW + later),
     pods=st.integers(0, 10),
+    confidence=st.sampled_from(Confidence),
 )
 
 
-def situation(verdict: Verdict = Verdict.HARDWARE, hour: int = 12, pods: int = 4) -> Situation:
-    return Situation(verdict, NOW.replace(hour=hour), pods)
+def situation(hour: int = 12, pods: int = 4) -> Situation:
+    return Situation(Verdict.HARDWARE, NOW.replace(hour=hour), pods, Confidence.MEDIUM)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,9 @@ def situation(verdict: Verdict = Verdict.HARDWARE, hour: int = 12, pods: int = 4
         (Gate(before=Step.DISRUPT, pods=4), True),
         (Gate(before=Step.DISRUPT, pods=5), False),
         (Gate(before=Step.DISRUPT, pods=4, hours=(NIGHT,)), False),
+        (Gate(before=Step.DISRUPT, confidence=Confidence.LOW), False),
+        (Gate(before=Step.DISRUPT, confidence=Confidence.MEDIUM), True),
+        (Gate(before=Step.DISRUPT, confidence=Confidence.HIGH), True),
     ],
 )
 def test_gate_asks_where_all_of_its_conditions_hold(gate: Gate, asks: bool) -> None:
@@ -107,7 +112,9 @@ def test_digest_names_the_decision(changes: dict[str, object]) -> None:
 
 
 def test_more_evidence_for_the_same_decision_voids_no_approval() -> None:
-    assert plan_digest(PLAN) == plan_digest(PLAN.model_copy(update={"evidence_since": NOW}))
+    assert plan_digest(PLAN) == plan_digest(
+        PLAN.model_copy(update={"evidence_since": NOW, "confidence": Confidence.HIGH})
+    )
 
 
 def approve(controls: Controls, by: str, plan: str = "", now: str = "aaaa") -> tuple[bool, str]:

@@ -66,7 +66,7 @@ def at_gate() -> Incident:
     record = GateRecord(
         before=Step.REPLACE,
         plan="1a2b3c4d",
-        why="The policy asks for the approvals of 2 people before replace.",
+        why="Before replace the policy asks for the approvals of 2 people.",
         approvals=2,
         approved_by=("ada",),
         asked_at=NOW,

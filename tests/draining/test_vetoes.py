@@ -1,11 +1,17 @@
 """Whoever has a say over the node, or over a pod, and says no while it is being drained, is obeyed (D30, A23)."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from activities.allowed import by_policy
 from activities.cluster import Json
+from activities.drain import DrainActivity
+from activities.quarantine import QuarantineActivity
+from contract.acts import DrainNode, QuarantineNode
 from contract.names import DO_NOT_DISRUPT_ANNOTATION, OWNER_ANNOTATION, SKIP_ANNOTATION, ErrorType
+from contract.policy import GroupPolicy, Mode, Policy
 from deploy.local.scene import NodeGroup
 from deploy.local.work import STUCK_ANNOTATION
 from tests.acting import Acting, meanwhile, refusal
@@ -102,3 +108,36 @@ def test_pod_that_opts_out_in_mid_drain_is_not_evicted(
     assert kind == ErrorType.DRAIN_FORBIDDEN
     assert f"{namespace}/kept (it or its namespace carries {SKIP_ANNOTATION})" in message
     assert pod(acting, namespace, "kept").metadata.deletion_timestamp is None
+
+
+def test_policy_that_is_tightened_in_mid_drain_stops_it_and_closes_no_other_node(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    """DESIGN §3: tightening holds at once, not at the next incident."""
+    node = group.nodes[0]
+    unmanaged(acting, node, namespace, "stuck", annotations={STUCK_ANNOTATION: "yes"})
+    unmanaged(acting, node, namespace, "kept", labels={"kind": "web"})
+    budget(acting, namespace, "keep-web", {"matchLabels": {"kind": "web"}})
+    policies = [Policy(default=GroupPolicy(mode=Mode.ACT))]
+    allowed = by_policy(lambda: policies[-1])
+    target = acting.claim(node)
+    argument = DrainNode(
+        target=target, evict_unmanaged_pods=True, evict_local_storage_pods=True, deadline=timedelta(minutes=5)
+    )
+
+    def tighten() -> None:
+        says(acting, "keep-web")
+        policies.append(Policy(default=GroupPolicy(mode=Mode.OBSERVE)))
+
+    with meanwhile(tighten):
+        seen, message = refusal(lambda: acting.do(DrainActivity(acting.cluster, allowed).drain_node, argument))
+    assert seen == ErrorType.POLICY_FORBIDS
+    assert f"({policies[-1].version}) says observe" in message
+    assert pod(acting, namespace, "kept").metadata.deletion_timestamp is None
+
+    closing = QuarantineNode(target=acting.target(group.nodes[1]), rule="r", reason="R")
+    kind, _ = refusal(lambda: acting.do(QuarantineActivity(acting.cluster, allowed).quarantine_node, closing))
+    assert kind == ErrorType.POLICY_FORBIDS
+    other = acting.cluster.node(group.nodes[1])
+    assert other
+    assert "unschedulable" not in other["spec"]

@@ -17,9 +17,11 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from contract import gang
-from contract.fault import Verdict
+from contract.fault import EvidenceEnd, Verdict
+from contract.gates import Gate
 from contract.names import ActivityName, ErrorType, OverrideName, Phase, Step
-from contract.policy import Mode
+from contract.policy import Deadlines, Mode
+from contract.replacement import RebootMode, ReplacementPolicy
 from tests.checkpointing.gang_play import GangPlay
 from tests.runbook.conftest import KEYS
 from tests.runbook.world import Play, Stuck, World, fails, fast, finding, scripted_acts
@@ -37,6 +39,13 @@ async def replaced(play: Play, _world: World) -> WorkflowHandle[object, object]:
 
 async def shadowed(play: Play, world: World) -> WorkflowHandle[object, object]:
     world.policy = fast(mode=Mode.SHADOW)
+    incident = await play.start()
+    await incident.result()
+    return incident.handle
+
+
+async def shadow_followed(play: Play, world: World) -> WorkflowHandle[object, object]:
+    world.policy = fast(mode=Mode.SHADOW, follow_shadow=timedelta(seconds=2.4))
     incident = await play.start()
     await incident.result()
     return incident.handle
@@ -108,15 +117,38 @@ async def gang_of_two(play: Play, world: World) -> WorkflowHandle[object, object
     return gang_play.handle
 
 
+async def approved_by_two_as_the_plan_changes(play: Play, world: World) -> WorkflowHandle[object, object]:
+    """A human who does not come is asked again; the first approval is void when a finding changes the plan."""
+    deadlines = Deadlines(settle=timedelta(0), soak=timedelta(0), escalation=timedelta(milliseconds=300))
+    rules = ReplacementPolicy(reboot=RebootMode.REPAIRABLE)
+    gates = (Gate(before=Step.DISRUPT, approvals=2), Gate(before=Step.REPLACE))
+    world.policy = fast(gates=gates, replacement=rules, deadlines=deadlines)
+    mendable = finding(verdict=Verdict.REPAIRABLE, evidence_end=EvidenceEnd.BOOT, signature="mendable")
+    incident = await play.start(mendable)
+    asked = await incident.until(lambda report: report.asked_again >= 1)
+    await incident.press(OverrideName.APPROVE)
+    await incident.report(finding(seq=200))
+    await incident.until(lambda report: report.gates[-1].plan != asked.gates[-1].plan)
+    for by in ("ada", "grace"):
+        await incident.press(OverrideName.APPROVE, by=by)
+    await incident.until(lambda report: report.gates[-1].before is Step.REPLACE)
+    await incident.until_phase(Phase.NEEDS_HUMAN)
+    await incident.press(OverrideName.APPROVE)
+    await incident.result()
+    return incident.handle
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     replaced,
     shadowed,
+    shadow_followed,
     parked_approved_held_resumed,
     doubtful_released,
     vetoed,
     cancelled,
     rank_of_a_gang,
     gang_of_two,
+    approved_by_two_as_the_plan_changes,
 )
 
 

@@ -10,12 +10,14 @@ from typer.testing import CliRunner, Result
 
 from cli.errors import CommandError
 from cli.main import app
-from contract.names import ExitCode, Step
+from contract.names import PREFIX, ExitCode, Step
 from contract.plan import Rung
 from contract.policy import GroupPolicy, Mode
+from deploy.components import Component
 from deploy.local.scene import nodes
 from deploy.local.stack import Stack
 from tests.conftest import MakeNodeGroup
+from tests.operating.command import nodemend
 
 HBM = "NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR instance-id=i-0592464924bd45322 nd-id=0 action=TERMINATE_INSTANCE"
 DMA = "NEURON_HW_ERR=DMA_ERROR nd-id=3"
@@ -63,8 +65,21 @@ def test_the_policy_of_the_group_says_gates_deadlines_and_windows(policy: str) -
     assert told["mode"] == Mode.ACT
     steps = {step["step"]: step for step in told["steps"]}
     assert steps[Step.DRAIN]["deadline"] == "PT7M"
-    assert steps[Step.REPLACE]["gate"] == "an approval"
+    assert "an approval" in steps[Step.REPLACE]["gate"]
+    assert steps[Step.DISRUPT]["gate"] == "The disruption permit."
     assert steps[Step.VERIFY]["deadline"] == GroupPolicy().model_dump(mode="json")["deadlines"]["verification"]
+
+
+@pytest.mark.parametrize(("pods", "asks"), [(None, True), (2, True), (1, False)])
+def test_a_gate_for_many_pods_asks_where_they_are_many_or_unknown(tmp_path: Path, pods: int | None, asks: bool) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("default: {mode: act, gates: [{before: disrupt, pods: 2, approvals: 2}]}")
+    given = tmp_path / "pods.yaml"
+    items = [{"metadata": {"name": f"pod-{number}", "namespace": "ml"}, "spec": {}} for number in range(pods or 0)]
+    given.write_text(yaml.safe_dump({"kind": "List", "items": items}))
+    told = seen("--line", HBM, "--policy", str(file), *([] if pods is None else ["--pods", str(given)]))
+    (gate,) = [step["gate"] for step in told["steps"] if step["step"] == Step.DISRUPT]
+    assert ("the approvals of 2 people" in gate) == asks
 
 
 def test_the_budget_is_asked_with_the_limits_of_the_policy(tmp_path: Path) -> None:
@@ -103,6 +118,16 @@ def test_a_line_that_is_only_counted_says_so() -> None:
     told = seen("--line", line)
     assert (told["plan"], told["verdict"]) == (None, "application")
     assert "it is counted" in str(told["says"])
+
+
+def test_a_doubtful_line_says_that_nobody_looked_for_a_second_witness(tmp_path: Path) -> None:
+    told = seen("--line", DMA, "--group", "trn1", "--instance-id", "i-0592464924bd45322")
+    assert told["plan"]["rung"] == Rung.QUARANTINE
+    assert [sentence.partition(":")[0] for sentence in told["assumed"]] == ["No second witness was looked for"]
+    file = tmp_path / "policy.yaml"
+    file.write_text("default: {corroboration: {accepted: []}}")
+    alone = seen("--line", DMA, "--group", "trn1", "--instance-id", "i-1", "--policy", str(file))
+    assert alone["assumed"] == []
 
 
 def test_a_line_of_user_space_is_a_drill() -> None:
@@ -165,13 +190,15 @@ def test_with_a_kubeconfig_the_node_says_its_own_facts_and_is_left_as_it_was(
 
     def as_it_is() -> Any:
         (node,) = nodes(local_stack, group.name)
-        return node.spec, node.metadata.annotations, node.metadata.labels
+        ours = [key for key in node.metadata.annotations or {} if key.startswith(PREFIX)]
+        return node.spec.unschedulable, node.spec.taints, ours
 
     before = as_it_is()
-    asked = ["plan", "--node", group.nodes[0], "--line", DMA, "-o", "json"]
-    told = CliRunner().invoke(app, asked, env=local_stack.environment(), catch_exceptions=False)
+    environment = local_stack.environment_of(Component.WORKER)
+    told = nodemend("plan", "--node", group.nodes[0], "--line", DMA, "-o", "json", **environment)
+    assert told.returncode == ExitCode.OK, told.stderr
     document = json.loads(told.stdout)
-    assert document["assumed"] == []
+    assert [sentence.partition(":")[0] for sentence in document["assumed"]] == ["No second witness was looked for"]
     assert group.name in document["permits"][0]["says"]
     assert document["plan"]["reasons"]
     assert as_it_is() == before

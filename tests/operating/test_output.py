@@ -53,7 +53,10 @@ def test_the_audit_log_is_a_document_too(tmp_path: Path) -> None:
     assert (entry["node"], entry["what"]) == ("gpu-1", "identify: done")
     assert "gpu-1" in nodemend("audit", "list", str(tmp_path), "--output", "table").stdout
 
-    assert yaml.safe_load(nodemend("audit", "verify", str(log), "-o", "yaml").stdout) == {"logs": 1, "problems": []}
+    assert yaml.safe_load(nodemend("audit", "verify", str(log), "-o", "yaml").stdout) == {
+        "logs": 1,
+        "problems": [],
+    }
     log.write_text(log.read_text().replace("gpu-1.", "gpu-2."))
     told = nodemend("audit", "verify", str(log), "-o", "json")
     assert told.returncode == ExitCode.DATA

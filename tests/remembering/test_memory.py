@@ -1,17 +1,28 @@
 """The memory of failed machines: bounded, written by many at once without a loss, and not stopped by an editor."""
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from activities import memory as module
-from activities.memory import Memory
+from activities.circumstances import CircumstanceReader
+from activities.memory import Memory, tried_before
+from activities.mend import MendActivity
+from activities.node_facts import REMEMBERED
 from activities.objects import Objects
-from contract.memory import FailedMachine, Failure
+from contract.acts import MendMachine
+from contract.fault import EvidenceEnd, Verdict
+from contract.memory import FailedMachine, Failure, TriedRung
 from contract.names import FAILED_MACHINES
+from contract.plan import Rung
+from contract.policy import GroupPolicy, Mode, Policy
+from contract.replacement import RebootMode, ReplacementPolicy
 from tests.acting import Acting
+from tests.conftest import MakeNodeGroup
+from tests.runbook.world import NOW, finding
+from workflows.assess import assess
 
 
 @pytest.fixture
@@ -62,3 +73,65 @@ def test_what_somebody_broke_by_hand_stops_no_repair(acting: Acting, namespace: 
     assert memory.all() == ()
     memory.remember(machine(1))
     assert len(memory.all()) == 1
+
+
+# --- what was tried -------------------------------------------------------------------------------------------------
+
+
+def tried(**changes: Any) -> TriedRung:
+    usual = {"at": NOW, "rung": "reboot", "node": "node-1", "instance_id": "i-1", "incident": "remediate-1"}
+    return TriedRung(**{**usual, **changes})
+
+
+def known(*rungs: TriedRung, instance: str = "i-2", host: str = "", serials: set[str] | None = None) -> tuple[str, ...]:
+    """What counts for a machine that fails now."""
+    return tried_before(rungs, instance, host, serials or set(), NOW - REMEMBERED)
+
+
+def test_rung_that_was_tried_is_known_by_instance_serial_and_host_within_the_window() -> None:
+    """DESIGN §3: a rung that failed is not repeated, though the Node that carried the note is gone."""
+    assert known(tried(), instance="i-1") == ("reboot",)
+    assert known(tried(serials=("19fc",)), serials={"19fc"}) == ("reboot",)
+    assert known(tried(host="h-1"), host="h-1") == ("reboot",)
+    assert known(tried(at=NOW - REMEMBERED - timedelta(seconds=1)), instance="i-1") == ()
+
+
+def test_other_device_on_the_same_host_may_still_be_mended() -> None:
+    assert known(tried(host="h-1", serials=("19fc",)), host="h-1", serials={"20aa"}) == ()
+    assert known(tried(), instance="") == ()
+    assert known(tried(instance_id="", host="", serials=()), instance="") == ()
+
+
+def test_what_was_tried_and_who_failed_are_remembered_side_by_side(memory: Memory) -> None:
+    memory.remember(machine(1))
+    for _ in range(2):
+        memory.remember_tried(tried())
+    memory.remember_tried(tried(rung="reset-device"))
+    assert [rung.rung for rung in memory.tried()] == ["reboot", "reset-device"]
+    assert [m.node for m in memory.all()] == ["node-1"]
+
+
+def test_rung_that_failed_in_one_incident_is_climbed_past_in_the_next_on_another_node_of_the_device(
+    acting: Acting, node_group: MakeNodeGroup
+) -> None:
+    """The device came back in another machine: its serial number is all that is the same."""
+    first, second = node_group(2).nodes
+    serial, soon = f"sn-{first}", timedelta(seconds=2)
+    acting.stack.fleet.knobs.reboot_delay_s = 3600.0
+    policy = Policy(default=GroupPolicy(mode=Mode.ACT, replacement=ReplacementPolicy(reboot=RebootMode.REPAIRABLE)))
+    act = MendActivity(acting.cluster, acting.auto_scaling, acting.memory, lambda: policy)
+    argument = MendMachine(target=acting.claim(first), serials=(serial,), soak=soon, deadline=soon)
+    assert not acting.do(act.reboot_machine, argument).whole
+
+    fault = finding(
+        verdict=Verdict.REPAIRABLE,
+        evidence_end=EvidenceEnd.BOOT,
+        fields={"serial-num": serial},
+        signature=f"neuron-repairable/serial-num={serial}",
+    )
+    reader = CircumstanceReader(acting.auto_scaling.ec2, acting.memory)
+    again = acting.target(second).identity
+    assert reader.tried(again, (fault,)) == ("reboot",)
+    known_now = again.model_copy(update={"tried": reader.tried(again, (fault,))})
+    assert assess([fault], again, None, policy.default.replacement).rung is Rung.REBOOT
+    assert assess([fault], known_now, None, policy.default.replacement).rung is Rung.REPLACE

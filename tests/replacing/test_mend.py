@@ -25,7 +25,7 @@ RESET = NodeJob(image="vendor/tools:1", command=("reset", "--all"))
 def mend(acting: Acting, target: Target, act: str = "reboot_machine", policy: Policy = ACTS, **changes: Any) -> Mended:
     usual: dict[str, Any] = {"soak": timedelta(seconds=0.5), "deadline": timedelta(seconds=30)}
     argument = MendMachine(target=target, **{**usual, **changes})
-    activity = MendActivity(acting.cluster, acting.auto_scaling, lambda: policy)
+    activity = MendActivity(acting.cluster, acting.auto_scaling, acting.memory, lambda: policy)
     made: Mended = acting.do(getattr(activity, act), argument)
     return made
 

@@ -228,3 +228,13 @@ def _reading(alerts: list[Alert]) -> Any:
         return alerts
 
     return read
+
+
+def test_wait_that_its_incident_tells_again_pages_again_unless_somebody_looks_at_it() -> None:
+    told = Told().after(Event.TRIGGER, alert())
+    again = alert(told_again=1)
+    assert [event for event, _ in told.due([again])] == [Event.TRIGGER]
+    told = told.after(Event.TRIGGER, again)
+    assert not list(told.due([again]))
+    told = told.after(Event.ACKNOWLEDGE, alert(told_again=1, acknowledged_by="ada"))
+    assert not list(told.due([alert(told_again=2, acknowledged_by="ada")]))

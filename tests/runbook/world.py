@@ -16,6 +16,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
 from contract import acts, gang
+from contract.aftermath import Fate, SeeAftermath, Seen
 from contract.corroboration import Circumstances
 from contract.fault import DataTrust, FaultReport, RemediationRequest, Verdict
 from contract.identity import NodeIdentity
@@ -217,6 +218,8 @@ class World:
                 return acts.Closed(instance_state="terminated", node_gone=True)
             case acts.WriteRecord():
                 return acts.Recorded(uris=("file:///record.json",))
+            case SeeAftermath():
+                return Seen(fate=Fate.RECOVERED, explanation="It went on as it was.")
             case _:
                 return PermitAnswer(token="t", granted=True)
 
@@ -254,6 +257,7 @@ _ARGUMENTS: dict[ActivityName, type] = {
     ActivityName.WRITE_RECORD: acts.WriteRecord,
     ActivityName.ASK_PERMIT: AskPermit,
     ActivityName.RETURN_PERMITS: ReturnPermits,
+    ActivityName.SEE_AFTERMATH: SeeAftermath,
 }
 
 

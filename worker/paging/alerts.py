@@ -48,6 +48,8 @@ class Alert(Message):
     url: str = ""
     command: str = ""
     acknowledged_by: str = ""
+    told_again: int = 0
+    """How often the incident itself has asked again since."""
 
 
 class Told(Message):
@@ -65,6 +67,8 @@ class Told(Message):
                 yield Event.TRIGGER, alert
             elif known is Event.TRIGGER and alert.acknowledged_by:
                 yield Event.ACKNOWLEDGE, alert
+            elif known is Event.TRIGGER and alert.told_again > self.alerts[key].told_again:
+                yield Event.TRIGGER, alert
         for key, alert in self.alerts.items():
             if key not in there:
                 yield Event.RESOLVE, alert
@@ -91,7 +95,8 @@ def of_incident(report: IncidentReport, url: str = "") -> Alert | None:
     seen = bool(pressed) and pressed[-1].name is OverrideName.ACKNOWLEDGE
     return Alert(
         key=report.incident_id,
-        title=f"{report.node} needs a human{f' at {waiting[-1].step}' if waiting else ''}",
+        title=f"{report.node} {'still needs' if report.asked_again else 'needs'} a human"
+        f"{f' at {waiting[-1].step}' if waiting else ''}",
         text=report.summary,
         cluster=report.cluster,
         node=report.node,
@@ -99,6 +104,7 @@ def of_incident(report: IncidentReport, url: str = "") -> Alert | None:
         url=url,
         command=f'nodemend acknowledge {report.node} --reason "I look at it"; nodemend watch {report.node}',
         acknowledged_by=pressed[-1].by if seen else "",
+        told_again=report.asked_again,
     )
 
 
