@@ -1,6 +1,5 @@
 """Following a launch to its Node, and claiming it, so that two incidents never count the same one."""
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -8,6 +7,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.auto_scaling import AutoScaling
+from activities.candidates import Candidate, Offer, in_order_of_claim
 from activities.claim import annotations, conditional, labels
 from activities.cluster import Cluster, ConflictError, Json
 from activities.errors import failure
@@ -19,6 +19,7 @@ from activities.waiting import deadline, go_on, overdue, pause, report_progress
 from contract.acts import AwaitReplacement, Replacement
 from contract.names import (
     INSTANCE_TYPE_LABEL,
+    OWNER_ANNOTATION,
     REPLACES_ANNOTATION,
     SCALE_DOWN_DISABLED_ANNOTATION,
     STARTUP_TAINT,
@@ -29,8 +30,6 @@ from contract.names import (
 from contract.replacement import StartupTaint
 
 _LOOK_EVERY_S: Final = 1.0
-_STRANGER_WAITS: Final = timedelta(minutes=1)
-"""How long a launch in another zone is left to the incident of that zone before it is taken for want of another."""
 
 
 class AwaitReplacementActivity:
@@ -56,49 +55,39 @@ class AwaitReplacementActivity:
         while True:
             go_on()
             launches = self._machines.of(argument.target.identity).launched(argument)
-            found, waits_for, away = self._claim(argument, launches)
+            last = overdue(end)
+            found, waits_for, away = self._claim(argument, launches, last_chance=last)
             if found:
                 return found
-            if launches.hopeless or overdue(end):
+            if launches.hopeless or last:
                 kept = [self._keep_console(argument, instance_id) for instance_id in away]
                 raise failure(ErrorType.NO_REPLACEMENT, _explanation(argument, waits_for, launches, kept))
             report_progress({"waits_for": waits_for, "obstacles": launches.obstacles})
             pause(_LOOK_EVERY_S)
 
-    def _claim(self, argument: AwaitReplacement, launches: Launches) -> tuple[Replacement | None, str, list[str]]:
-        if not launches.instance_ids:
-            return None, launches.waits_for, []
-        incident = argument.target.fence.incident_id
+    def _claim(
+        self, argument: AwaitReplacement, launches: Launches, *, last_chance: bool
+    ) -> tuple[Replacement | None, str, list[str]]:
         nodes = self._nodes.get("all") or {}
-        here = [(i, nodes[i]) for i in launches.instance_ids if i in nodes]
-        # One that this incident claimed before its worker went away comes first, then one of the same zone.
-        zone = argument.target.identity.zone
-        here.sort(
-            key=lambda pair: (
-                annotations(pair[1]).get(REPLACES_ANNOTATION) != incident,
-                labels(pair[1]).get(ZONE_LABEL, "") != zone,
-            )
-        )
-        for instance_id, node in here:
-            claimed_by = annotations(node).get(REPLACES_ANNOTATION)
-            if claimed_by not in (None, incident) or (claimed_by is None and not _ripe(node, zone)):
-                continue
-            if self._take(node, argument):
-                known = labels(node)
-                return (
-                    Replacement(
-                        instance_id=instance_id,
-                        node=node["metadata"]["name"],
-                        node_uid=node["metadata"]["uid"],
-                        zone=known.get(ZONE_LABEL, ""),
-                        instance_type=known.get(INSTANCE_TYPE_LABEL, ""),
-                    ),
-                    "",
-                    [],
-                )
+        incident, zone = argument.target.fence.incident_id, argument.target.identity.zone
+        joined = tuple(_candidate(i, nodes[i]) for i in launches.instance_ids if i in nodes)
         away = [i for i in launches.instance_ids if i not in nodes]
+        offer = Offer(
+            launched=joined,
+            left_over=tuple(_candidate(i, nodes[i]) for i in launches.left_over if i in nodes),
+            to_join=bool(away),
+            complete=launches.complete,
+        )
+        for candidate in in_order_of_claim(offer, incident, zone, last_chance=last_chance):
+            node = nodes[candidate.instance_id]
+            if self._take(node, argument):
+                return _replacement(candidate.instance_id, node), "", []
         if away:
             return None, f"the Node of {', '.join(away)}, which is launched", away
+        if elsewhere := [f"{c.instance_id} in {c.zone}" for c in joined if c.claimed_by is None and c.zone != zone]:
+            return None, f"{argument.survey.group} to launch one in {zone}; free is {', '.join(elsewhere)}", []
+        if not joined:
+            return None, launches.waits_for, []
         return None, f"{argument.survey.group} to launch one more: those there belong to other incidents", []
 
     def _take(self, node: Json, argument: AwaitReplacement) -> bool:
@@ -136,11 +125,25 @@ class AwaitReplacementActivity:
         return dict.fromkeys(keys, by_instance)
 
 
-def _ripe(node: Json, zone: str) -> bool:
-    """Whether a launch may be taken now: at once in the wanted zone, elsewhere once nobody else has taken it."""
-    if labels(node).get(ZONE_LABEL, "") == zone:
-        return True
-    return datetime.now(UTC) - datetime.fromisoformat(node["metadata"]["creationTimestamp"]) >= _STRANGER_WAITS
+def _candidate(instance_id: str, node: Json) -> Candidate:
+    known = annotations(node)
+    return Candidate(
+        instance_id=instance_id,
+        zone=labels(node).get(ZONE_LABEL, ""),
+        claimed_by=known.get(REPLACES_ANNOTATION),
+        failing=OWNER_ANNOTATION in known,
+    )
+
+
+def _replacement(instance_id: str, node: Json) -> Replacement:
+    known = labels(node)
+    return Replacement(
+        instance_id=instance_id,
+        node=node["metadata"]["name"],
+        node_uid=node["metadata"]["uid"],
+        zone=known.get(ZONE_LABEL, ""),
+        instance_type=known.get(INSTANCE_TYPE_LABEL, ""),
+    )
 
 
 def _explanation(argument: AwaitReplacement, waits_for: str, launches: Launches, kept: list[str]) -> str:

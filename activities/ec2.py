@@ -27,6 +27,13 @@ class Ec2:
         self._ec2 = session.client("ec2", config=CALL)
         self._instances: Gathering[str, InstanceTypeDef] = Gathering(self._describe, _FILTER_MAX)
         self._reservations: Gathering[str, CapacityReservationTypeDef] = Gathering(self._describe_reservations, 100)
+        # A hundred incidents of one group ask about one template and one image.
+        self._images: Gathering[str, ImageTypeDef | None] = Gathering(
+            lambda ids: {image_id: self._describe_image(image_id) for image_id in ids}, 100
+        )
+        self._templates: Gathering[tuple[str, str], ResponseLaunchTemplateDataTypeDef | None] = Gathering(
+            lambda keys: {key: self._describe_template(*key) for key in keys}, 100
+        )
 
     def instance(self, instance_id: str) -> "InstanceTypeDef | None":
         """An instance; None when EC2 does not know it (any more)."""
@@ -80,6 +87,13 @@ class Ec2:
 
     def template(self, template_id: str, version: str) -> "ResponseLaunchTemplateDataTypeDef | None":
         """What a launch template launches; None when it or that version is gone."""
+        return self._templates.get((template_id, version))
+
+    def image(self, image_id: str) -> "ImageTypeDef | None":
+        """An image; None when it is gone or not ours to use."""
+        return self._images.get(image_id)
+
+    def _describe_template(self, template_id: str, version: str) -> "ResponseLaunchTemplateDataTypeDef | None":
         try:
             with calling("ec2:DescribeLaunchTemplateVersions", absent=_NO_TEMPLATE):
                 found = self._ec2.describe_launch_template_versions(LaunchTemplateId=template_id, Versions=[version])
@@ -88,8 +102,8 @@ class Ec2:
         versions = found["LaunchTemplateVersions"]
         return versions[0]["LaunchTemplateData"] if versions else None
 
-    def image(self, image_id: str) -> "ImageTypeDef | None":
-        """An image; None when it is gone or not ours to use."""
+    def _describe_image(self, image_id: str) -> "ImageTypeDef | None":
+        # By id: a filter leaves out deprecated images, which can be launched all the same (DescribeImages).
         try:
             with calling("ec2:DescribeImages", absent=("InvalidAMIID.NotFound", "InvalidAMIID.Unavailable")):
                 found = self._ec2.describe_images(ImageIds=[image_id])["Images"]

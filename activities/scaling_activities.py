@@ -99,11 +99,11 @@ def may_replace(activity: "ActivityTypeDef") -> bool:
 
 
 def replacements(activities: Iterable["ActivityTypeDef"], ids: Iterable[str]) -> list[str]:
-    """Which of the instances were launched in another's place, those for an unhealthy one first."""
+    """Which of the instances were launched in another's place, those for an unhealthy one first, then the oldest."""
     wanted = set(ids)
     found = {launched_instance(a): a for a in launches(activities) if may_replace(a)}
     mine = [instance_id for instance_id in found if instance_id in wanted]
-    return sorted(mine, key=lambda instance_id: (_FOR_UNHEALTHY not in found[instance_id]["Cause"], instance_id))
+    return sorted(mine, key=lambda i: (_FOR_UNHEALTHY not in found[i]["Cause"], found[i]["StartTime"], i))
 
 
 def failed_since(activities: Iterable["ActivityTypeDef"], since: datetime) -> "ActivityTypeDef | None":

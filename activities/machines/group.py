@@ -3,7 +3,7 @@
 EC2's own ``TerminateInstances`` is never used on a member: its lifecycle hooks would run too late (A8).
 """
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from activities import preflight
@@ -18,11 +18,13 @@ from contract.names import ErrorType
 from contract.replacement import ReplaceCall
 
 if TYPE_CHECKING:
-    from mypy_boto3_autoscaling.type_defs import AutoScalingGroupTypeDef
+    from mypy_boto3_autoscaling.type_defs import ActivityTypeDef, AutoScalingGroupTypeDef
     from mypy_boto3_ec2.type_defs import InstanceTypeDef, ResponseLaunchTemplateDataTypeDef
 
 _ENDING: Final = ("Terminating", "Terminated", "Detaching", "Detached")
 """Prefixes of lifecycle states of an instance that is on its way out of its group."""
+_NEIGHBOUR_WAITS: Final = timedelta(hours=2)
+"""How old a launch may be and still be the one that an incident beside this one waited for."""
 
 
 class GroupReplacer:
@@ -89,19 +91,9 @@ class GroupReplacer:
         group = self._auto_scaling.group(name)
         if group is None:
             return Launches(waits_for=f"{name} to launch an instance", obstacles=(f"the group {name} is gone",))
-        before = set(argument.survey.instances)
-        new = [
-            instance["InstanceId"]
-            for instance in group.get("Instances", [])
-            if instance["InstanceId"] not in before
-            and instance["HealthStatus"].casefold() == "healthy"
-            and not instance["LifecycleState"].startswith("Terminat")
-        ]
         activities = self._auto_scaling.activities(name)
-        mine = replacements(activities, new)
-        if _complete(group, argument.target.identity.instance_id):
-            # A launch for a larger group can serve as well when the group has all it wants: no other will come.
-            mine += sorted(set(new) - set(mine))
+        mine, left_over = launched_for(group, activities, argument)
+        old = argument.target.identity.instance_id
         obstacles = [f"process {process['ProcessName']} is suspended" for process in group["SuspendedProcesses"]]
         hopeless = ""
         failed = failed_since(activities, argument.survey.at) if argument.survey.at and not mine else None
@@ -109,7 +101,8 @@ class GroupReplacer:
             told = explain(failed)
             obstacles.append(f"a launch failed: {told.says}")
             hopeless = "" if told.passes else told.says
-        return Launches(tuple(mine), "" if mine else f"{name} to launch an instance", tuple(obstacles), hopeless)
+        waits_for = "" if mine else f"{name} to launch an instance"
+        return Launches(mine, waits_for, tuple(obstacles), hopeless, left_over, complete(group, old))
 
     def state(self, identity: NodeIdentity) -> str:
         """EC2's word for the old instance."""
@@ -193,7 +186,30 @@ def reservation_of(instance: "InstanceTypeDef | None", template: "ResponseLaunch
     return specified.get("CapacityReservationTarget", {}).get("CapacityReservationId", "")
 
 
-def _complete(group: "AutoScalingGroupTypeDef", old: str | None) -> bool:
+def launched_for(
+    group: "AutoScalingGroupTypeDef", activities: "list[ActivityTypeDef]", argument: AwaitReplacement
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Instances that may be an incident's replacement, and those that a neighbour may have left to it. Pure.
+
+    Of two incidents at once the earlier one may take the launch that came for both, and then the later one would wait
+    for ever: what is left, the launch that came for the earlier one, was in the group when the later one looked.
+    """
+    old, before, at = argument.target.identity.instance_id, set(argument.survey.instances), argument.survey.at
+    there = {
+        instance["InstanceId"]
+        for instance in group.get("Instances", [])
+        if instance["HealthStatus"].casefold() == "healthy" and not instance["LifecycleState"].startswith("Terminat")
+    } - {old}
+    mine = replacements(activities, there - before)
+    if complete(group, old):
+        # A launch for a larger group can serve as well when the group has all it wants: no other will come.
+        mine += sorted(there - before - set(mine))
+    lately = [a for a in activities if at and a["StartTime"] >= at - _NEIGHBOUR_WAITS]
+    return tuple(mine), tuple(replacements(lately, there & before))
+
+
+def complete(group: "AutoScalingGroupTypeDef", old: str | None) -> bool:
+    """Whether a group has as many machines in service as it wants, without the old one. Pure."""
     serving = [
         instance
         for instance in group.get("Instances", [])

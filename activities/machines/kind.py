@@ -19,6 +19,10 @@ class Launches:
     """What stands in the way, in words."""
     hopeless: str = ""
     """Why waiting brings nothing, e.g. a quota; empty while it may."""
+    left_over: tuple[str, ...] = ()
+    """Launched before the survey, in a neighbour's place: where the neighbour took ours, its own is left for us."""
+    complete: bool = False
+    """Whether there is all that the group wants, so that no other launch will come."""
 
 
 class Replacer(Protocol):
