@@ -6,6 +6,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ONLY   ?=
 PEER   ?=
+# Two processes share the files of tests, each with a stack of its own.
+SHARED := --numprocesses 2 --dist loadfile
 
 .PHONY: help install demo test test-fast check format bench lock schema rights clean
 
@@ -25,10 +27,10 @@ demo: $(STAMP) ## Play one incident on the embedded stack, from a kernel line to
 
 test: $(STAMP) ## Run every test (builds the local control plane on the first run)
 	$(BIN)/nodemend local build
-	$(BIN)/pytest
+	$(BIN)/pytest $(SHARED)
 
 test-fast: $(STAMP) ## Run the tests that need no cluster
-	$(BIN)/pytest -m "not stack and not thorough"
+	$(BIN)/pytest $(SHARED) -m "not stack and not thorough"
 
 check: $(STAMP) ## Formatting, lint, types, import layers
 	$(BIN)/ruff format --check .

@@ -4,11 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from activities.archive import Archive
 from activities.auto_scaling import AutoScaling
 from activities.await_replacement import AwaitReplacementActivity
 from activities.checkpoint import CheckpointActivity
+from activities.circumstances import CircumstanceReader
 from activities.close import CloseActivity
 from activities.cluster import Cluster
+from activities.culprit_search import CulpritFinder
 from activities.drain import DrainActivity
 from activities.follow import FollowActivity
 from activities.identify import IdentifyNodeActivity
@@ -18,6 +21,7 @@ from activities.memory import Memory
 from activities.mend import MendActivity
 from activities.permits import PermitDesk
 from activities.preserve import PreserveActivity
+from activities.price import PriceActivity
 from activities.quarantine import QuarantineActivity
 from activities.receipt import ReceiptActivity
 from activities.record import RecordActivity
@@ -36,6 +40,7 @@ def node_activities(
     record_dir: Path,
     cluster_name: str,
     namespace: str,
+    archive: Archive | None = None,
 ) -> list[Callable[..., Any]]:
     """The acts of RemediateNode, in the order of the runbook."""
     quarantine = QuarantineActivity(cluster)
@@ -43,7 +48,8 @@ def node_activities(
     memory = Memory(cluster, namespace)
     replace = ReplaceActivity(cluster, auto_scaling, machines, memory, policy)
     mend = MendActivity(cluster, auto_scaling, policy)
-    identify = IdentifyNodeActivity(cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name)
+    doubts = CircumstanceReader(auto_scaling.ec2, memory), CulpritFinder(cluster)
+    identify = IdentifyNodeActivity(cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name, *doubts)
     jobs = JobActivities(cluster, desk.spend)
     return [
         identify.identify_node,
@@ -51,6 +57,7 @@ def node_activities(
         quarantine.quarantine_node,
         PreserveActivity(cluster, auto_scaling, record_dir).preserve_evidence,
         jobs.find_jobs,
+        PriceActivity(cluster, auto_scaling).price_disruption,
         jobs.look_at_gang,
         jobs.request_gang_checkpoint,
         CheckpointActivity(cluster, desk.spend).request_checkpoints,
@@ -67,5 +74,5 @@ def node_activities(
         ReceiptActivity(cluster).write_receipts,
         CloseActivity(cluster, machines).close_incident,
         quarantine.give_back_node,
-        RecordActivity(record_dir).write_record,
+        RecordActivity(record_dir, archive, cluster).write_record,
     ]

@@ -29,6 +29,8 @@ class Attempts:
     cost: int
     """Failures that this disruption counts as."""
     why: str
+    used: int = 0
+    """Failures that count and that it has had, where its kind counts them."""
 
     @property
     def ends(self) -> bool:
@@ -52,7 +54,7 @@ def attempts(
         return Attempts(None, 1, "its object cannot be read, so nobody knows how often it may fail")
     left = _READERS.get(kind.kind, _unbounded)(job, evicted)
     if over := _deadline(job, now, repair):
-        return Attempts(0, max(1, left.cost), over)
+        return Attempts(0, max(1, left.cost), over, left.used)
     return left
 
 
@@ -70,21 +72,27 @@ def _job(job: Json, evicted: Sequence[Json]) -> Attempts:
     spec = job["spec"]
     action = _on_disruption(spec)
     if action == "Ignore":
-        return Attempts(_left(job), 0, "its podFailurePolicy ignores disruptions: they cost it no attempt")
+        return Attempts(
+            _left(job), 0, "its podFailurePolicy ignores disruptions: they cost it no attempt", _failed(job)
+        )
     if action in ("FailJob", "FailIndex"):
         return Attempts(0, 1, f"its podFailurePolicy answers a disruption with {action}")
     if (per_index := spec.get("backoffLimitPerIndex")) is not None:
         failures = [int(annotations(pod).get(_INDEX_FAILURES, "0")) for pod in evicted]
-        left = per_index - max(failures, default=0)
-        return Attempts(left, 1, f"backoffLimitPerIndex {per_index}, {left} left to the index with the fewest")
-    limit, failed = spec.get("backoffLimit", _BACKOFF_LIMIT), (job.get("status") or {}).get("failed", 0)
-    return Attempts(
-        _left(job), max(1, len(evicted)), f"backoffLimit {limit}, {failed} failed; it has no podFailurePolicy for this"
-    )
+        used = max(failures, default=0)
+        left = per_index - used
+        return Attempts(left, 1, f"backoffLimitPerIndex {per_index}, {left} left to the index with the fewest", used)
+    limit, failed = spec.get("backoffLimit", _BACKOFF_LIMIT), _failed(job)
+    why = f"backoffLimit {limit}, {failed} failed; it has no podFailurePolicy for this"
+    return Attempts(_left(job), max(1, len(evicted)), why, failed)
 
 
 def _left(job: Json) -> int:
-    return int(job["spec"].get("backoffLimit", _BACKOFF_LIMIT)) - int((job.get("status") or {}).get("failed", 0))
+    return int(job["spec"].get("backoffLimit", _BACKOFF_LIMIT)) - _failed(job)
+
+
+def _failed(job: Json) -> int:
+    return int((job.get("status") or {}).get("failed", 0))
 
 
 def _on_disruption(spec: Json) -> str:
@@ -101,11 +109,11 @@ def _job_set(job: Json, _evicted: Sequence[Json]) -> Attempts:
     policy = job["spec"].get("failurePolicy") or {}
     most, used = int(policy.get("maxRestarts", 0)), int((job.get("status") or {}).get("restarts", 0))
     if templates and all(_on_disruption(spec) == "Ignore" for spec in templates):
-        return Attempts(most - used, 0, "its jobs ignore disruptions: they cost it no restart")
+        return Attempts(most - used, 0, "its jobs ignore disruptions: they cost it no restart", used)
     if any(rule.get("action") == "RestartJobSetAndIgnoreMaxRestarts" and not rule.get("onJobFailureReasons")
            for rule in policy.get("rules") or []):  # fmt: skip
         return Attempts(None, 1, "its failurePolicy restarts it without counting")
-    return Attempts(most - used, 1, f"maxRestarts {most}, {used} used")
+    return Attempts(most - used, 1, f"maxRestarts {most}, {used} used", used)
 
 
 def _pytorch_job(job: Json, evicted: Sequence[Json]) -> Attempts:
@@ -120,19 +128,20 @@ def _pytorch_job(job: Json, evicted: Sequence[Json]) -> Attempts:
         for pod in evicted
         for item in pod.get("status", {}).get("containerStatuses", [])
     )
-    return Attempts(int(limit) - restarts, 1, f"runPolicy.backoffLimit {limit}, {restarts} restarts seen")
+    why = f"runPolicy.backoffLimit {limit}, {restarts} restarts seen"
+    return Attempts(int(limit) - restarts, 1, why, restarts)
 
 
 def _mpi_job(job: Json, _evicted: Sequence[Json]) -> Attempts:
     limit = int((job["spec"].get("runPolicy") or {}).get("backoffLimit", _BACKOFF_LIMIT))
     launcher = ((job.get("status") or {}).get("replicaStatuses") or {}).get("Launcher") or {}
     failed = int(launcher.get("failed", 0))
-    return Attempts(limit - failed, 1, f"runPolicy.backoffLimit {limit}, its launcher failed {failed} times")
+    return Attempts(limit - failed, 1, f"runPolicy.backoffLimit {limit}, its launcher failed {failed} times", failed)
 
 
 def _ray_job(job: Json, _evicted: Sequence[Json]) -> Attempts:
-    limit, failed = int(job["spec"].get("backoffLimit", 0)), int((job.get("status") or {}).get("failed", 0))
-    return Attempts(limit - failed, 1, f"backoffLimit {limit}, {failed} failed")
+    limit, failed = int(job["spec"].get("backoffLimit", 0)), _failed(job)
+    return Attempts(limit - failed, 1, f"backoffLimit {limit}, {failed} failed", failed)
 
 
 def _unbounded(_job: Json, _evicted: Sequence[Json]) -> Attempts:

@@ -8,6 +8,7 @@ from activities.aws_calls import CALL, calling
 from activities.ec2 import Ec2
 from activities.eks import Eks
 from activities.gathering import Gathering
+from activities.written import note_aws
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling.type_defs import (
@@ -34,6 +35,7 @@ class AutoScaling:
         Raises:
             NoRegionError: no region is set.
         """
+        note_aws(session)
         self._groups = session.client("autoscaling", config=CALL)
         self.ec2 = Ec2(session)
         self.eks = Eks(session)

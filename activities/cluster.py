@@ -224,8 +224,11 @@ class Cluster:
             raise ApiException(http_resp=answer)
         return str((answer.data or b"").decode(errors="replace"))
 
-    def record_event(self, thing: Json, reason: str, message: str, *, key: str, warning: bool = False) -> None:
-        """An Event on a Node, or on what else says its own kind. The same ``key`` writes it once, however often."""
+    def record_event(self, thing: Json, reason: str, message: str, *, key: str, warning: bool = False) -> bool:
+        """An Event on a Node, or on what else says its own kind. The same ``key`` writes it once, however often.
+
+        Returns whether it was not there yet.
+        """
         metadata = thing["metadata"]
         namespace = metadata.get("namespace", "default")
         now = _now()
@@ -255,6 +258,8 @@ class Cluster:
             except ApiException as error:
                 if error.status != 409:
                     raise
+                return False
+        return True
 
     def _get(self, right: str, call: Any, name: str, *where: str) -> Json | None:
         with self._calling(right, name):

@@ -37,6 +37,26 @@ class Ec2:
         found = self.instance(instance_id)
         return str(found["State"]["Name"]) if found else "terminated"
 
+    def complaints(self, instance_id: str) -> tuple[str, ...]:
+        """What EC2 says against an instance: events that are due, status checks that fail. Clauses for people.
+
+        An event that is over is listed for a week more, with its end in its description (EC2 user guide).
+        """
+        with calling("ec2:DescribeInstanceStatus"):
+            found = self._ec2.describe_instance_status(InstanceIds=[instance_id])["InstanceStatuses"]
+        said: list[str] = []
+        for status in found:
+            for event in status.get("Events", []):
+                if not event.get("Description", "").startswith(("[Completed]", "[Canceled]")):
+                    said.append(f"EC2 has scheduled {event.get('Code', 'an event')} for {instance_id}")
+            checks = {"system": status.get("SystemStatus"), "instance": status.get("InstanceStatus")}
+            said += [
+                f"EC2's {name} status check of {instance_id} fails"
+                for name, check in checks.items()
+                if check and check.get("Status") == "impaired"
+            ]
+        return tuple(said)
+
     def console_output(self, instance_id: str) -> str:
         """What EC2 kept of the machine's serial console."""
         with calling("ec2:GetConsoleOutput"):

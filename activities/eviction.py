@@ -3,6 +3,7 @@
 Rules D1 to D10 and D34 of the correctness reference.
 """
 
+import contextvars
 import json
 import random
 import threading
@@ -91,7 +92,7 @@ class Evictions:
                 before_each()
                 if self.closed_for_s() > 0:
                     break
-                future = self._pool.submit(self._ask, pod, grace_period_s, answer)
+                future = self._pool.submit(contextvars.copy_context().run, self._ask, pod, grace_period_s, answer)
                 future.add_done_callback(lambda _: room.release())
                 asked.append(future)
         finally:

@@ -8,8 +8,10 @@ from typing import Final
 from temporalio import activity
 
 from activities.auto_scaling import AutoScaling
+from activities.circumstances import CircumstanceReader
 from activities.claim import annotations, labels
 from activities.cluster import Cluster, Json
+from activities.culprit_search import CulpritFinder
 from activities.errors import failure
 from activities.machines.all import Machines
 from activities.machines.karpenter import NODEPOOL_LABEL
@@ -19,6 +21,7 @@ from activities.proof import nearly_proven, unproven
 from activities.traits import DETECTOR, node_traits, work_traits
 from contract.acts import Identified, IdentifyNode, NodeFacts, Proven, ProveReports
 from contract.budget import Traits
+from contract.corroboration import Circumstances
 from contract.fault import EvidenceEnd, FaultReport, RemediationRequest
 from contract.identity import MachineKind, NodeIdentity
 from contract.names import (
@@ -54,7 +57,7 @@ _FOREIGN_LABELS: Final = {
 
 
 class IdentifyNodeActivity:
-    """The act ``identify_node``. Reads only, but for the permit that it asks for."""
+    """The act ``identify_node``. Reads only, but for the permit that it asks for and a culprit that it names."""
 
     def __init__(
         self,
@@ -64,8 +67,12 @@ class IdentifyNodeActivity:
         ask_permit: Callable[[PermitRequest], PermitAnswer],
         hand_over: Callable[[RemediationRequest, tuple[FaultReport, ...]], str],
         cluster_name: str,
+        circumstances: CircumstanceReader | None = None,
+        culprits: CulpritFinder | None = None,
     ) -> None:
         self._cluster = cluster
+        self._circumstances = circumstances
+        self._culprits = culprits
         self._machines = Machines(cluster, auto_scaling)
         self._auto_scaling = auto_scaling
         self._policy = policy
@@ -97,7 +104,7 @@ class IdentifyNodeActivity:
                 f"whether {request.instance_id or 'its machine'} still runs.",
                 policy_version=policy.version,
             )
-        identity = self._identity(request.cluster, node)
+        identity = self.identity(request.cluster, node)
         if parent := under_verification(node):
             return NodeFacts(
                 identified=Identified.HANDED_OVER,
@@ -128,7 +135,8 @@ class IdentifyNodeActivity:
                 f"Its incident is {other}, which got the findings.",
                 policy_version=policy.version,
             )
-        acts = argument.wants_permit and rules.mode_for(drill=request.drill) is Mode.ACT
+        mode = rules.mode_for(drill=request.drill)
+        acts = argument.wants_permit and mode is Mode.ACT
         traits = self._traits(node, argument.reports[0], policy) if acts else {}
         return NodeFacts(
             identified=Identified.FOUND,
@@ -140,6 +148,8 @@ class IdentifyNodeActivity:
             traits=traits,
             permit=self._ask(argument, identity, traits) if acts else None,
             proven=tuple(report.key for report in proven),
+            circumstances=self._around(identity, proven),
+            search=self._culprits.search(identity, proven, asks=mode is Mode.ACT) if self._culprits else None,
         )
 
     @activity.defn(name=ActivityName.PROVE_REPORTS, no_thread_cancel_exception=True)
@@ -158,7 +168,14 @@ class IdentifyNodeActivity:
         machine = node_traits(node, policy.budget.correlation.trait_labels)
         return {**machine, **detector, **work_traits(self._cluster.pods_on(node["metadata"]["name"]))}
 
-    def _identity(self, cluster: str, node: Json) -> NodeIdentity:
+    def _around(self, identity: NodeIdentity, reports: tuple[FaultReport, ...]) -> Circumstances | None:
+        def job() -> str:
+            return work_traits(self._cluster.pods_on(identity.node)).get("job", "")
+
+        return self._circumstances.read(identity, reports, job) if self._circumstances else None
+
+    def identity(self, cluster: str, node: Json) -> NodeIdentity:
+        """The machine behind a Node as the cluster and AWS know it now. Reads only."""
         provider_id = node["spec"].get("providerID", "")
         match = _EC2_PROVIDER_ID.match(provider_id)
         instance_id = match["instance"] if match else None

@@ -10,6 +10,8 @@ from kubernetes.stream import stream
 from kubernetes.stream.ws_client import ERROR_CHANNEL
 
 from activities.cluster import Cluster
+from activities.written import note
+from contract.trail import System
 
 _OUTPUT_MAX: Final = 256 * 1024
 
@@ -44,6 +46,7 @@ def run_in_pod(
             _preload_content=False,
             _request_timeout=timeout_s,
         )
+        note(System.KUBERNETES, "exec", f"/api/v1/namespaces/{namespace}/pods/{pod}", 101)
         try:
             answer.run_forever(timeout=timeout_s)
             output, errors = answer.read_stdout(timeout=0), answer.read_stderr(timeout=0)

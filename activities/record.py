@@ -1,40 +1,108 @@
-"""The record sink: the closing report as a JSON file, and its audit log beside it."""
+"""The record sinks: the closing report and its audit log as files, in S3, and a word of it as an Event on the Node."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
+from activities.archive import Archive
+from activities.cluster import Cluster
 from activities.errors import failure
 from activities.preserve import incident_dir, write_whole
 from contract.acts import Recorded, WriteRecord
 from contract.audit import audit_log, lines
-from contract.names import ActivityName, ErrorType
+from contract.incident import IncidentReport, StepStatus
+from contract.names import NON_RETRYABLE, ActivityName, ErrorType, Outcome, Step
+
+REPORT: Final = "report.json"
+AUDIT: Final = "audit.jsonl"
+_GOOD: Final = frozenset({Outcome.REPLACED, Outcome.REPAIRED, Outcome.RELEASED})
 
 
 class RecordActivity:
     """The act ``write_record``."""
 
-    def __init__(self, record_dir: Path) -> None:
+    def __init__(self, record_dir: Path, archive: Archive | None = None, cluster: Cluster | None = None) -> None:
         self._record_dir = record_dir
+        self._archive = archive
+        self._cluster = cluster
 
     @activity.defn(name=ActivityName.WRITE_RECORD, no_thread_cancel_exception=True)
     def write_record(self, argument: WriteRecord) -> Recorded:
-        """Write the report. Writing it twice leaves one.
+        """Write the report to every sink. Writing it twice leaves one.
+
+        A sink that refuses for good is named in the answer, and keeps the record from no other one.
 
         Raises:
-            ApplicationError: ``Unreachable`` when the folder cannot be written.
+            ApplicationError: ``Unreachable`` when a sink does not answer now.
         """
         report = argument.report
+        uris: list[str] = []
+        missed: list[str] = []
+        for sink in (self._to_folder, self._to_archive, self._to_events):
+            _into(sink, report, uris, missed)
+        return Recorded(uris=tuple(uris), missed=tuple(missed))
+
+    def _to_folder(self, report: IncidentReport) -> list[str]:
         entries = audit_log(report)
-        path = (incident_dir(self._record_dir, report.incident_id, report.run_id) / "report.json").absolute()
+        path = (incident_dir(self._record_dir, report.incident_id, report.run_id) / REPORT).absolute()
         try:
-            write_whole(path.with_name("audit.jsonl"), lines(entries))
-            write_whole(path, report.model_dump_json(indent=2) + "\n")
+            write_whole(path.with_name(AUDIT), lines(entries))
+            write_whole(path, document(report))
         except OSError as error:
             raise failure(
                 ErrorType.UNREACHABLE,
                 f"The record {path} cannot be written ({error.strerror}). It is tried again; the same report is in the "
                 "workflow's result.",
             ) from error
-        log = f"{path.with_name('audit.jsonl').as_uri()}#sha256={entries[-1].digest}" if entries else ""
-        return Recorded(uris=(path.as_uri(), log) if log else (path.as_uri(),))
+        log = [f"{path.with_name(AUDIT).as_uri()}#sha256={entries[-1].digest}"] if entries else []
+        return [path.as_uri(), *log]
+
+    def _to_archive(self, report: IncidentReport) -> list[str]:
+        return archived(self._archive, report) if self._archive else []
+
+    def _to_events(self, report: IncidentReport) -> list[str]:
+        """The end of an incident that had touched its node, for ``kubectl describe node``."""
+        touched = any(step.step is Step.QUARANTINE and step.status is StepStatus.DONE for step in report.steps)
+        if self._cluster and report.identity and touched:
+            self._cluster.record_event(
+                {"metadata": {"name": report.identity.node, "uid": report.identity.node_uid}},
+                "NodemendClosed",
+                f"{report.outcome}: {report.summary} Incident {report.incident_id}.",
+                key=f"{report.run_id[:13]}-closed",
+                warning=report.outcome not in _GOOD,
+            )
+        return []
+
+
+def archived(archive: Archive, report: IncidentReport) -> list[str]:
+    """Keep a report and its audit log in S3. Doing it twice leaves one of each.
+
+    Raises:
+        ApplicationError: as for ``Archive.keep``.
+    """
+    entries = audit_log(report)
+    place = (report.cluster, report.incident_id, report.run_id)
+    kept = [archive.keep(archive.key(*place, REPORT), document(report))]
+    if entries:
+        log = archive.keep(archive.key(*place, AUDIT), lines(entries))
+        kept.append(f"{log}#sha256={entries[-1].digest}")
+    return kept
+
+
+def document(report: IncidentReport) -> str:
+    """The report as sinks keep it."""
+    return report.model_dump_json(indent=2) + "\n"
+
+
+def _into(
+    sink: Callable[[IncidentReport], list[str]], report: IncidentReport, uris: list[str], missed: list[str]
+) -> None:
+    try:
+        uris += sink(report)
+    except ApplicationError as error:
+        if error.type not in NON_RETRYABLE:
+            raise
+        missed.append(error.message)

@@ -160,6 +160,7 @@ def _failed(argument: MarkUnhealthy) -> FailedMachine:
         zone=identity.zone,
         host=identity.host,
         serials=argument.serials,
+        job=argument.job,
         reason=argument.reason,
         incident=argument.target.fence.incident_id,
     )

@@ -1,10 +1,10 @@
 """`nodemend demo`: one whole incident on real parts, and every claim about it read back."""
 
 import asyncio
-import json
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,6 +27,7 @@ from cli.demo_screen import fault_list, final_screen
 from cli.errors import INTERRUPTED, CommandError
 from cli.incidents import Handle
 from cli.live import follow_incident
+from cli.output import Output, print_document
 from cli.pressing import press_override
 from contract.incident import IncidentReport
 from contract.names import ExitCode, OverrideName, incident_id
@@ -54,9 +55,9 @@ class _Played:
         return all(claim.proven for claim in self.claims)
 
 
-def play(*, keep: bool, fault: str, real_kmsg: bool, as_json: bool) -> int:
+def play(*, keep: bool, fault: str, real_kmsg: bool, output: Output) -> int:
     """Run the demo. Returns 0 only when every claim was proven."""
-    console = Console(stderr=as_json)
+    console = Console(stderr=output is not Output.TABLE)
     if fault == LIST:
         Console().print(fault_list(list(faults().values())))
         return ExitCode.OK
@@ -69,7 +70,7 @@ def play(*, keep: bool, fault: str, real_kmsg: bool, as_json: bool) -> int:
         results = _results_folder()
         with _told_to_stop(), tempfile.TemporaryDirectory(prefix="nodemend-demo-") as folder:
             build(lambda line: console.print(f"[dim]{escape(line)}[/]"))
-            return _play(Path(folder), results, chosen, console, keep=keep, real_kmsg=real_kmsg, as_json=as_json)
+            return _play(Path(folder), results, chosen, console, keep=keep, real_kmsg=real_kmsg, output=output)
     except StackError as error:
         console.print(f"[red]{escape(str(error))}[/]")
         return error.exit_code
@@ -82,7 +83,7 @@ def play(*, keep: bool, fault: str, real_kmsg: bool, as_json: bool) -> int:
 
 
 def _play(
-    folder: Path, results: Path, fault: Fault, console: Console, *, keep: bool, real_kmsg: bool, as_json: bool
+    folder: Path, results: Path, fault: Fault, console: Console, *, keep: bool, real_kmsg: bool, output: Output
 ) -> int:
     started = time.monotonic()
     with running_stack(folder, progress=lambda line: console.print(f"[dim]{escape(line)}[/]")) as stack:
@@ -110,8 +111,9 @@ def _play(
             took = time.monotonic() - started
             saved = results / "report.json"
             saved.write_text(played.report.model_dump_json(indent=2) + "\n", encoding="utf-8")
-            if as_json:
-                print(json.dumps(_document(played, fault, took, saved), indent=2, ensure_ascii=False), flush=True)
+            if output is not Output.TABLE:
+                print_document(_document(played, fault, took, saved), output)
+                sys.stdout.flush()
             console.print(final_screen(played.report, played.claims))
             verdict = "Every claim was read back." if played.proven else "[red]Not every claim could be proven.[/]"
             console.print(f"{verdict} {took:.0f} s in all.\nReport: {saved}\nIncident: {played.page}", soft_wrap=True)

@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from cli.output import as_yaml
 from contract.names import ExitCode
 from deploy.local import build as building
 from deploy.local import daemon
@@ -33,9 +34,12 @@ class Output(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    YAML = "yaml"
 
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="text for people and shells, json for programs")]
+OutputOption = Annotated[
+    Output, typer.Option("--output", "-o", help="text for people and shells; json or yaml for programs.")
+]
 StateDirOption = Annotated[
     Path | None,
     typer.Option("--state-dir", help="Folder of the stack; each folder is a stack of its own.", show_default=False),
@@ -49,8 +53,8 @@ def build(output: OutputOption = Output.TEXT) -> None:
         programs = building.build(_say)
         helm = building.build_helm(_say)
     paths = {name: str(path) for name, path in dataclasses.asdict(programs).items()} | {"helm": str(helm)}
-    if output is Output.JSON:
-        typer.echo(json.dumps(paths))
+    if output is not Output.TEXT:
+        _print(paths, output)
     else:
         _say(f"The control plane is in {programs.etcd.parent}.")
 
@@ -66,8 +70,8 @@ def up(
     """Start the stack, leave it running, and print its environment: `eval "$(nodemend local up)"`."""
     with _errors_told():
         running = daemon.start(state_dir or daemon.default_state_dir(), scene=scene, progress=_say)
-    if output is Output.JSON:
-        typer.echo(json.dumps(dataclasses.asdict(running)))
+    if output is not Output.TEXT:
+        _print(dataclasses.asdict(running), output)
         return
     for name, value in running.environment.items():
         typer.echo(f"export {name}={shlex.quote(value)}")
@@ -80,14 +84,14 @@ def status(state_dir: StateDirOption = None, output: OutputOption = Output.TEXT)
     """Say whether the stack runs and which parts answer. Exit code 0 only if all do."""
     running = daemon.find((state_dir or daemon.default_state_dir()).absolute())
     if running is None:
-        if output is Output.JSON:
-            typer.echo(json.dumps({"running": False}))
+        if output is not Output.TEXT:
+            _print({"running": False}, output)
         else:
             _say(f"No stack runs here. Start one with: nodemend local up{_option(state_dir)}")
         raise typer.Exit(ExitCode.UNAVAILABLE)
     parts = running.parts()
-    if output is Output.JSON:
-        typer.echo(json.dumps({"running": True, "parts": parts, **dataclasses.asdict(running)}))
+    if output is not Output.TEXT:
+        _print({"running": True, "parts": parts, **dataclasses.asdict(running)}, output)
     else:
         for part, well in parts.items():
             typer.echo(f"{part:12}{'answers' if well else f'does not answer: see {running.state_dir}/logs'}")
@@ -103,10 +107,15 @@ def down(state_dir: StateDirOption = None, output: OutputOption = Output.TEXT) -
     """Stop the stack. Its logs stay in its folder until the next start."""
     with _errors_told():
         stopped = daemon.stop(state_dir or daemon.default_state_dir())
-    if output is Output.JSON:
-        typer.echo(json.dumps({"stopped": stopped}))
+    if output is not Output.TEXT:
+        _print({"stopped": stopped}, output)
     else:
         _say("Stopped." if stopped else "No stack runs here.")
+
+
+def _print(value: object, output: Output) -> None:
+    """One line of JSON, as shells' programs read it, or YAML."""
+    typer.echo(as_yaml(value).rstrip() if output is Output.YAML else json.dumps(value))
 
 
 @contextmanager

@@ -4,19 +4,19 @@ Heavy modules are imported by the command that needs them, so that ``--help`` an
 """
 
 import asyncio
-import json
 import os
 import sys
 import traceback
 from collections.abc import Coroutine
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 
 from cli.errors import INTERRUPTED, CommandError
+from cli.judging import commands
+from cli.output import Output, OutputOption, plain, print_document
 from contract.names import BudgetOrderName, ExitCode, OverrideName
 
 EXIT_CODES: Final = f"""Exit codes: {ExitCode.OK} done · {ExitCode.FAILED} refused, or ended without a healthy node ·
@@ -41,15 +41,6 @@ _PASS_ON: Final = {
 
 T = TypeVar("T")
 
-
-class Output(StrEnum):
-    """Who reads it."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
 ReasonOption = Annotated[str, typer.Option("--reason", "-r", help="Why; it is in the record.")]
 ByOption = Annotated[str, typer.Option("--by", help="Who; it is in the record.")]
 USER: Final = os.environ.get("USER", "")
@@ -70,7 +61,7 @@ def demo(
     """Play one incident on the embedded stack, from a kernel line to a verified replacement."""
     from cli.demo import play
 
-    _end(play(keep=keep, fault=fault, real_kmsg=real_kmsg, as_json=output is Output.JSON))
+    _end(play(keep=keep, fault=fault, real_kmsg=real_kmsg, output=output))
 
 
 @app.command(epilog=EXIT_CODES)
@@ -98,6 +89,14 @@ def watch_cluster() -> None:
 
 
 @app.command(epilog=EXIT_CODES)
+def page() -> None:
+    """Page people about what needs one: Slack, PagerDuty, a webhook. Settings: NODEMEND_* (docs/operating.md)."""
+    from worker.paging.main import main as pager_main
+
+    _end(pager_main())
+
+
+@app.command(epilog=EXIT_CODES)
 def status(
     everything: Annotated[bool, typer.Option("--all", help="Closed incidents too.")] = False,
     output: OutputOption = Output.TABLE,
@@ -115,17 +114,17 @@ def status(
         asking = asyncio.create_task(read_budget(client, name), name="ask-budget")
         found = [incident async for incident in listed(client, name, open_only=not everything)]
         budget = await asking
-        if output is Output.JSON:
+        if output is not Output.TABLE:
             incidents = [
                 {
                     "incident_id": incident.handle.id,
                     "run_id": incident.handle.run_id,
                     "status": incident.status.name.lower() if incident.status else None,
-                    "report": _plain(incident.report),
+                    "report": plain(incident.report),
                 }
                 for incident in found
             ]
-            _print_json({"incidents": incidents, "budget": _plain(budget)})
+            print_document({"incidents": incidents, "budget": plain(budget)}, output)
         else:
             _console().print(status_view(found, budget))
 
@@ -149,9 +148,9 @@ def watch(target: TargetArgument, output: OutputOption = Output.TABLE) -> None:
         name = cluster()
         client = await connect()
         handle = await find(client, name, target)
-        last = await follow_incident(handle, url=page_of(client, handle.id), quiet=output is Output.JSON)
-        if output is Output.JSON:
-            _print_json(_plain(last.report))
+        last = await follow_incident(handle, url=page_of(client, handle.id), quiet=output is not Output.TABLE)
+        if output is not Output.TABLE:
+            print_document(plain(last.report), output)
         if last.trouble:
             typer.echo(last.trouble, err=True)
         settled = last.report is not None and last.report.outcome in SETTLED
@@ -188,8 +187,8 @@ def report(
             )
         if file:
             _write(file, seen.report.model_dump_json(indent=2) + "\n")
-        if output is Output.JSON:
-            _print_json(_plain(seen.report))
+        if output is not Output.TABLE:
+            print_document(plain(seen.report), output)
         else:
             _console().print(report_view(seen.report, page_of(client, handle.id)))
         if seen.trouble:
@@ -229,8 +228,8 @@ def history(
         denied = error.type == ErrorType.ACCESS_DENIED
         code = ExitCode.NO_PERMISSION if denied else ExitCode.UNAVAILABLE
         raise CommandError(error.message, "Check KUBECONFIG and your rights on ConfigMaps.", code) from error
-    if output is Output.JSON:
-        _print_json([_plain(machine) for machine in machines])
+    if output is not Output.TABLE:
+        print_document([plain(machine) for machine in machines], output)
     else:
         _console().print(history_view(machines, key, namespace))
 
@@ -351,8 +350,8 @@ def budget(output: OutputOption = Output.TABLE) -> None:
         name = cluster()
         client = await connect()
         state = await look_at_budget(client, name)
-        if output is Output.JSON:
-            _print_json(_plain(state))
+        if output is not Output.TABLE:
+            print_document(plain(state), output)
         else:
             _console().print(budget_view(state, page_of(client, budget_id(name))))
 
@@ -408,13 +407,18 @@ def simulate(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Play faults and a bad roll-out on a model of a fleet: what would this policy have done?"""
-    from cli.simulation.command import plain, run, show
+    from cli.simulation.command import plain as in_plain_words
+    from cli.simulation.command import run, show
 
     model, results = run(fleet, policy, against, seed, chart)
-    if output is Output.JSON:
-        _print_json(plain(model, seed, results))
+    if output is not Output.TABLE:
+        print_document(in_plain_words(model, seed, results), output)
     else:
         show(model, results)
+
+
+app.command(epilog=EXIT_CODES)(commands.plan)
+app.command(epilog=EXIT_CODES)(commands.replay)
 
 
 async def _tell(order: BudgetOrderName, by: str, reason: str, group: str | None, output: Output) -> None:
@@ -423,15 +427,15 @@ async def _tell(order: BudgetOrderName, by: str, reason: str, group: str | None,
 
     name = cluster()
     told = await tell_budget(await connect(), name, order, by=by, reason=reason, group=group)
-    if output is Output.JSON:
-        _print_json({"cluster": name, "order": order, "group": group, "answer": told.answer, "applied": told.applied})
+    if output is not Output.TABLE:
+        print_document(
+            {"cluster": name, "order": order, "group": group, "answer": told.answer, "applied": told.applied}, output
+        )
     else:
         typer.echo(f"{name}: {told.answer}")
 
 
-async def _press(
-    name: OverrideName, target: str, by: str, reason: str, act: str, output: Output, extension: str | None = None
-) -> None:
+async def _press(name: OverrideName, target: str, by: str, reason: str, act: str, output: Output, **more: str) -> None:
     from cli.connection import cluster, connect
     from cli.incidents import find
     from cli.pressing import press_override
@@ -439,9 +443,11 @@ async def _press(
     cluster_name = cluster()
     client = await connect()
     handle = await find(client, cluster_name, target, open_only=True)
-    pressed = await press_override(handle, name, by=by, reason=reason, act=act, extension=extension)
-    if output is Output.JSON:
-        _print_json({"incident_id": handle.id, "override": name, "answer": pressed.answer, "applied": pressed.applied})
+    pressed = await press_override(handle, name, by=by, reason=reason, act=act, **more)
+    if output is not Output.TABLE:
+        print_document(
+            {"incident_id": handle.id, "override": name, "answer": pressed.answer, "applied": pressed.applied}, output
+        )
     else:
         typer.echo(f"{handle.id}: {pressed.answer}")
 
@@ -460,12 +466,27 @@ def _override(name: OverrideName, words: str) -> None:
     app.command(name=name.replace("_", "-"), epilog=EXIT_CODES)(command)
 
 
-_override(OverrideName.APPROVE, "Let an incident go past the approval it waits for, or past what guards the budget.")
 _override(OverrideName.HOLD, "Stop an incident before its next step.")
 _override(OverrideName.RETRY_STEP, "Start what a step does anew, or try a failed step again.")
 _override(OverrideName.SKIP_STEP, "Go on without a step, where that can be done without (docs/overrides.md).")
 _override(OverrideName.ABORT, "End an incident and leave the node quarantined.")
 _override(OverrideName.RELEASE, "End an incident and give the node back as it was.")
+_override(OverrideName.ACKNOWLEDGE, "Say that you look at what waits for a human: pagers are told, nothing goes on.")
+
+
+@app.command(epilog=EXIT_CODES)
+def approve(
+    target: TargetArgument,
+    reason: ReasonOption,
+    plan: Annotated[
+        str, typer.Option("--plan", help="Digest of the plan that you approve; refused if it is another by now.")
+    ] = "",
+    by: ByOption = USER,
+    act: ActOption = "",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Let an incident go past the approval it waits for, or past what guards the budget."""
+    _run(_press(OverrideName.APPROVE, target, by, reason, act, output, plan=plan))
 
 
 @app.command(name="extend-deadline", epilog=EXIT_CODES)
@@ -478,7 +499,7 @@ def extend_deadline(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Give the step that runs, or failed, more time."""
-    _run(_press(OverrideName.EXTEND_DEADLINE, target, by, reason, act, output, extension))
+    _run(_press(OverrideName.EXTEND_DEADLINE, target, by, reason, act, output, extension=extension))
 
 
 def main() -> None:
@@ -541,11 +562,3 @@ def _console() -> Any:
     from rich.console import Console
 
     return Console()
-
-
-def _plain(document: Any) -> Any:
-    return None if document is None else document.model_dump(mode="json")
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))

@@ -30,9 +30,9 @@ class Pressed:
 
 
 async def press_override(
-    handle: Handle, name: OverrideName, *, by: str, reason: str, act: str = "", extension: str | None = None
+    handle: Handle, name: OverrideName, *, by: str, reason: str, act: str = "", **more: str
 ) -> Pressed:
-    """Press it and return what the incident answers.
+    """Press it and return what the incident answers. ``more`` are the fields that only some overrides have.
 
     Raises:
         CommandError: it was refused, or who or why is missing.
@@ -40,7 +40,7 @@ async def press_override(
     """
     try:
         # An id of its own: should the update arrive after all, it and the signal apply once.
-        said = {"by": by, "reason": reason, "id": act or uuid.uuid4().hex, "extension": extension}
+        said = {"by": by, "reason": reason, "id": act or uuid.uuid4().hex, **more}
         override = Override.model_validate(said)
     except ValidationError as error:
         wrong = "; ".join(f"--{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())

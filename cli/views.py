@@ -12,6 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.incidents import LISTED_MAX, Listed
+from contract import price
+from contract.gates import GateRecord
 from contract.incident import IncidentReport, StepStatus
 from contract.names import Outcome, Phase
 from contract.permit import BudgetState
@@ -73,6 +75,8 @@ def incident_view(
             _MARKS[step.status], str(step.step), elapsed(step.started_at, step.ended_at), escape(step.summary)
         )
     lines: list[RenderableType] = [Text.from_markup(_head(report)), table]
+    if report.outcome is None and (cost := open_price(report)):
+        lines.append(Text("\n".join(("What an approval costs:", *(f"  {line}" for line in cost))), style="yellow"))
     if waits and report.outcome is None:
         lines.append(Text("\n".join(f"  … {line}" for line in waits), style="cyan"))
     if report.phase is Phase.NEEDS_HUMAN and report.outcome is None:
@@ -86,6 +90,20 @@ def incident_view(
     return Panel(Group(*lines), title=title, border_style=_colour(report))
 
 
+def open_price(report: IncidentReport) -> tuple[str, ...]:
+    """The price of the approval that is waited for now; nothing where none is."""
+    gate = report.gates[-1] if report.gates else None
+    waits = gate is not None and gate.passed_at is None and report.phase is Phase.NEEDS_HUMAN
+    return price.lines(gate.price) if gate and waits and gate.price else ()
+
+
+def _gate(gate: GateRecord) -> str:
+    people = ", ".join(gate.approved_by) or "nobody"
+    passed = f"passed {gate.passed_at:%H:%M:%S}" if gate.passed_at else "not passed"
+    cost = f" {price.in_short(gate.price)}" if gate.price else ""
+    return f"before {gate.before}, plan {gate.plan}: {people} of {gate.approvals}, {passed}.{cost}"
+
+
 def report_view(report: IncidentReport, url: str = "") -> RenderableType:
     """One screen about one incident: found, decided, done, by whom, when."""
     facts = Table.grid(padding=(0, 1))
@@ -95,9 +113,16 @@ def report_view(report: IncidentReport, url: str = "") -> RenderableType:
         times = f", {finding.count} times" if finding.count > 1 else ""
         facts.add_row("found", escape(f"{finding.first_seen:%H:%M:%S} {finding.message}{times}"))
     if report.plan:
-        facts.add_row("decided", escape(f"{report.plan.rung}: {' '.join(report.plan.reasons)}"))
+        plan = report.plan
+        facts.add_row("decided", escape(f"{plan.rung} ({plan.confidence} confidence): {' '.join(plan.reasons)}"))
+        weighed = (("for", plan.evidence_for), ("against", plan.evidence_against), ("unless", plan.would_change))
+        for name, said in weighed:
+            if said:
+                facts.add_row(name, escape(" ".join(said)))
     for name, words in report.facts.items():
         facts.add_row(name, escape(words))
+    for gate in report.gates:
+        facts.add_row("approval", escape(_gate(gate)))
     for override in report.overrides:
         verdict = "" if override.accepted else " (refused)"
         facts.add_row(

@@ -10,6 +10,8 @@ from enum import StrEnum
 from pydantic import Field
 
 from contract.budget import Traits
+from contract.corroboration import Circumstances
+from contract.culprit import CulpritSearch
 from contract.fault import DataTrust, FaultReport, RemediationRequest
 from contract.identity import NodeIdentity, Target
 from contract.incident import IncidentReport
@@ -17,6 +19,7 @@ from contract.model import Message
 from contract.permit import PermitAnswer, PermitRequest
 from contract.policy import CheckpointPolicy, Deadlines, DrainEscalation, GroupPolicy, Otherwise
 from contract.replacement import Found, NodeJob, ReplaceCall, ReplacementPolicy, StartupTaint
+from contract.trail import ActResult
 
 LIST_MAX = 20
 """Longest list of names in a result; counts beside it say how many there were."""
@@ -50,7 +53,7 @@ class IdentifyNode(Message):
     """Whether the findings may lead to a quarantine at all."""
 
 
-class NodeFacts(Message):
+class NodeFacts(ActResult):
     """Result of ``identify_node``."""
 
     identified: Identified
@@ -64,6 +67,10 @@ class NodeFacts(Message):
     permit: PermitAnswer | None = None
     proven: tuple[str, ...] | None = None
     """Keys of the reports whose origin is proven; None from a worker that did not ask for proof."""
+    circumstances: Circumstances | None = None
+    """What may corroborate a doubtful finding; None from a worker that knew of no corroboration."""
+    search: CulpritSearch | None = None
+    """Where its job hangs because of another node: who that may be; None where nobody was looked for."""
 
 
 class ProveReports(Message):
@@ -92,7 +99,7 @@ class QuarantineNode(Message):
     reason: str
 
 
-class Quarantined(Message):
+class Quarantined(ActResult):
     """Result of ``quarantine_node``."""
 
     epoch: int
@@ -111,7 +118,7 @@ class GiveBackNode(Message):
     """Findings of this boot up to this sequence number are dealt with: they start nothing again."""
 
 
-class GivenBack(Message):
+class GivenBack(ActResult):
     """Result of ``give_back_node``."""
 
     changed: bool
@@ -129,7 +136,7 @@ class PreserveEvidence(Message):
     reports: tuple[FaultReport, ...]
 
 
-class Evidence(Message):
+class Evidence(ActResult):
     """Result of ``preserve_evidence``: where each piece went, and what could not be had."""
 
     kept: tuple[str, ...]
@@ -207,7 +214,7 @@ class JobCheckpoint(Message):
     """What its owner or the policy wants where nothing was saved."""
 
 
-class Checkpoints(Message):
+class Checkpoints(ActResult):
     """Result of ``request_checkpoints``."""
 
     jobs: tuple[JobCheckpoint, ...] = ()
@@ -230,7 +237,7 @@ class DrainNode(Message):
     """For the volumes, from the moment when the pods are gone."""
 
 
-class Drained(Message):
+class Drained(ActResult):
     """Result of ``drain_node``."""
 
     evicted: int
@@ -266,7 +273,7 @@ class MendMachine(Message):
     deadline: timedelta
 
 
-class Mended(Message):
+class Mended(ActResult):
     """Result of both: the machine is whole again, or it is not and the next rung is due."""
 
     whole: bool
@@ -287,7 +294,7 @@ class SurveyGroup(Message):
     """For what passes by itself; None to look once."""
 
 
-class GroupSurvey(Message):
+class GroupSurvey(ActResult):
     """Result of ``survey_group``: the group as it was before the replacement."""
 
     group: str
@@ -314,7 +321,7 @@ class RaiseSpare(Message):
     drill: bool = False
 
 
-class SpareRaised(Message):
+class SpareRaised(ActResult):
     """Result of ``raise_spare``."""
 
     instance_id: str
@@ -335,9 +342,11 @@ class MarkUnhealthy(Message):
     """What is wrong with it, for EC2 and for the memory of machines that failed."""
     serials: tuple[str, ...] = ()
     """Serial numbers of the devices that failed."""
+    job: str = ""
+    """The work that held its devices."""
 
 
-class MarkedUnhealthy(Message):
+class MarkedUnhealthy(ActResult):
     """Result of ``mark_instance_unhealthy``."""
 
     instance_id: str
@@ -357,7 +366,7 @@ class AwaitReplacement(Message):
     startup_taint: StartupTaint = StartupTaint.REGISTRATION
 
 
-class Replacement(Message):
+class Replacement(ActResult):
     """Result of ``await_replacement``: the launch claimed for this incident, and its Node."""
 
     instance_id: str
@@ -381,7 +390,7 @@ class VerifyReplacement(Message):
     """Serial numbers of the devices that failed."""
 
 
-class Verified(Message):
+class Verified(ActResult):
     """Result of ``verify_replacement``."""
 
     checks: tuple[str, ...]
@@ -400,7 +409,7 @@ class CloseIncident(Message):
     deadline: timedelta
 
 
-class Closed(Message):
+class Closed(ActResult):
     """Result of ``close_incident``."""
 
     instance_state: str
@@ -417,3 +426,5 @@ class Recorded(Message):
     """Result of ``write_record``."""
 
     uris: tuple[str, ...]
+    missed: tuple[str, ...] = ()
+    """Sinks that refused for good, and why."""

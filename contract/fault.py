@@ -3,11 +3,15 @@
 import hashlib
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from pydantic import Field
 
 from contract.model import MESSAGE_MAX, SCHEMA_VERSION, Message
 from contract.names import KERNEL_LOG
+
+SERIAL_FIELDS: Final = ("serial", "serial-num", "serial_num", "serial-number")
+"""Names under which rules and kernel lines carry a device's serial number."""
 
 
 class Verdict(StrEnum):

@@ -11,6 +11,7 @@ from contract.identity import Target
 from contract.model import Message
 from contract.permit import PermitApproval, PermitRequest
 from contract.policy import CheckpointPolicy
+from contract.trail import ActResult
 
 
 class JobOnNode(Message):
@@ -42,7 +43,7 @@ class FindJobs(Message):
     target: Target
 
 
-class JobsOnNode(Message):
+class JobsOnNode(ActResult):
     """Result of ``find_jobs``."""
 
     jobs: tuple[JobOnNode, ...] = ()
@@ -220,7 +221,7 @@ class FollowJobs(Message):
     deadline: timedelta
 
 
-class JobsFollowed(Message):
+class JobsFollowed(ActResult):
     """Result of ``follow_jobs``."""
 
     jobs: tuple[FollowedJob, ...] = ()
@@ -239,7 +240,7 @@ class WriteReceipts(Message):
     followed: tuple[FollowedJob, ...] = ()
 
 
-class Receipts(Message):
+class Receipts(ActResult):
     """Result of ``write_receipts``."""
 
     written: tuple[str, ...] = ()

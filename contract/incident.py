@@ -6,11 +6,13 @@ from enum import StrEnum
 from pydantic import Field
 
 from contract.fault import FaultReport
+from contract.gates import GateRecord
 from contract.identity import NodeIdentity
 from contract.model import SCHEMA_VERSION, Message
 from contract.names import Outcome, OverrideName, Phase, Step
 from contract.plan import Plan
 from contract.policy import Mode
+from contract.trail import ActRecord
 
 
 class StepStatus(StrEnum):
@@ -75,9 +77,18 @@ class IncidentReport(Message):
     plan: Plan | None = None
     steps: tuple[StepRecord, ...] = ()
     overrides: tuple[OverrideRecord, ...] = ()
+    gates: tuple[GateRecord, ...] = ()
+    """Approvals that were asked for: of what, at which price, and who gave them."""
     facts: dict[str, str] = Field(default_factory=dict)
     """Results by name, in words: what was saved, evicted, replaced and proven."""
     notes: tuple[str, ...] = ()
     """What a reader must know and no step says, e.g. a record that could not be written."""
+    asked_at: datetime | None = None
+    """Since when a human is waited for; None while none is."""
+    asked_again: int = 0
+    """How often that was told again since."""
+    acts: tuple[ActRecord, ...] = ()
+    """Every act with its attempts, their errors and what each wrote outside; the list is bounded, from its middle."""
+    acts_total: int = 0
     replacement_instance_id: str | None = None
     replacement_node: str | None = None

@@ -28,6 +28,8 @@ class FailedMachine(Message):
     """The dedicated host, or the hardware's own id, where one is known."""
     serials: tuple[str, ...] = ()
     """Of the devices that failed."""
+    job: str = ""
+    """The work that held its devices then, where there was any."""
     reason: str
     incident: str
 

@@ -71,6 +71,7 @@ class OverrideName(StrEnum):
     EXTEND_DEADLINE = "extend_deadline"
     ABORT = "abort"
     RELEASE = "release"
+    ACKNOWLEDGE = "acknowledge"
 
 
 class BudgetOrderName(StrEnum):
@@ -137,6 +138,7 @@ class ActivityName(StrEnum):
     GIVE_BACK_NODE = "give_back_node"
     PRESERVE_EVIDENCE = "preserve_evidence"
     FIND_JOBS = "find_jobs"
+    PRICE_DISRUPTION = "price_disruption"
     JOIN_GANG = "join_gang"
     AWAIT_GANG = "await_gang"
     LEAVE_GANG = "leave_gang"
@@ -268,6 +270,8 @@ FAILED_MACHINES: Final = "nodemend-failed-machines"
 
 KERNEL_LOG: Final = "kmsg"
 """Source of a report that the node's own detector made."""
+DEVICE_COUNTERS: Final = "device-counters"
+"""Source of a report that it made of what the devices' driver counts: no line of the kernel log says it."""
 
 
 class ClusterSource(StrEnum):

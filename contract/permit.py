@@ -21,6 +21,7 @@ from contract.budget import (
 from contract.budget_policy import BudgetPolicy
 from contract.fault import FaultReport, Verdict
 from contract.model import Message
+from contract.trail import ActResult
 
 
 class PermitKind(StrEnum):
@@ -117,7 +118,7 @@ class PermitGranted(Message):
     token: str
 
 
-class PermitAnswer(Message):
+class PermitAnswer(ActResult):
     """Granted, or queued with the reason in words and what would release it."""
 
     token: str

@@ -22,6 +22,17 @@ class Rung(StrEnum):
     """Take its work off and have the Auto Scaling group replace it."""
 
 
+class Confidence(StrEnum):
+    """How sure a decision is of what it says about the machine, from the least."""
+
+    LOW = "low"
+    """In doubt: nothing is destroyed on such a word without a human."""
+    MEDIUM = "medium"
+    """A doubtful line that a second witness, or a human, confirms; or a line that somebody may have written."""
+    HIGH = "high"
+    """The rule is certain, and nothing known speaks against it."""
+
+
 class Plan(Message):
     """The decision. Made by a pure function, and made again before every later step."""
 
@@ -30,8 +41,20 @@ class Plan(Message):
     """Sentences: what was found, and why that leads here."""
     remedy: str = ""
     """What a human can do, where one is needed."""
+    confidence: Confidence = Confidence.LOW
+    evidence_for: tuple[str, ...] = ()
+    """Sentences: what speaks for the fault being this machine's, each witness once."""
+    evidence_against: tuple[str, ...] = ()
+    """Sentences: what speaks against it."""
+    would_change: tuple[str, ...] = ()
+    """Sentences: what would lead to another decision."""
     data: DataTrust = DataTrust.TRUSTED
     evidence_since: datetime | None = None
     """First sign of the fault: what a suspect device computed later is not to be believed."""
     device_resource: str | None = None
     """Extended resource of the failing device, where the finding names one."""
+
+    def decides_as(self, other: "Plan") -> bool:
+        """Whether both lead to the same acts for the same reasons. Evidence alone changes no decision."""
+        told = {"confidence", "evidence_for", "evidence_against", "would_change"}
+        return self.model_dump(exclude=told) == other.model_dump(exclude=told)

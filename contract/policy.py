@@ -10,6 +10,8 @@ from enum import StrEnum
 from pydantic import Field, field_validator
 
 from contract.budget_policy import BudgetPolicy
+from contract.corroboration import CorroborationPolicy
+from contract.gates import Gate, must_be_gated
 from contract.maintenance import MaintenanceWindow
 from contract.model import Document
 from contract.names import Step
@@ -103,7 +105,9 @@ class GroupPolicy(Document):
     drills: Mode = Mode.SHADOW
     """What to do with a record that user space wrote. ``act`` lets anyone who can write the log destroy machines."""
     approve_before: tuple[Step, ...] = ()
-    """Steps that wait for ``approve``: ``disrupt``, ``replace``."""
+    """Steps that wait for ``approve``: ``disrupt``, ``replace``; the same as a gate without conditions."""
+    gates: tuple[Gate, ...] = ()
+    """Approvals that are asked for under conditions, or of two people."""
     evict_unmanaged_pods: bool = False
     """Whether a pod without a controller may be evicted: nothing brings it back (D18)."""
     evict_local_storage_pods: bool = True
@@ -122,20 +126,22 @@ class GroupPolicy(Document):
     deadlines: Deadlines = Deadlines()
     checkpoints: CheckpointPolicy = CheckpointPolicy()
     replacement: ReplacementPolicy = ReplacementPolicy()
+    corroboration: CorroborationPolicy = CorroborationPolicy()
 
     def mode_for(self, *, drill: bool) -> Mode:
         """How far to go: a drill goes no further than real findings may, nor than ``drills`` says."""
         order = tuple(Mode)
         return min((self.mode, self.drills), key=order.index) if drill else self.mode
 
+    @property
+    def all_gates(self) -> tuple[Gate, ...]:
+        """Those of ``approve_before``, which ask always, and ``gates``."""
+        return (*(Gate(before=step) for step in self.approve_before), *self.gates)
+
     @field_validator("approve_before")
     @classmethod
     def _gates_are_before_something(cls, value: tuple[Step, ...]) -> tuple[Step, ...]:
-        allowed = {Step.DISRUPT, Step.REPLACE}
-        wrong = [step.value for step in value if step not in allowed]
-        if wrong:
-            raise ValueError(f"approval can be asked before {sorted(a.value for a in allowed)}, not before {wrong}")
-        return value
+        return tuple(must_be_gated(step) for step in value)
 
 
 class Policy(Document):

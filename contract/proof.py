@@ -10,7 +10,7 @@ import hashlib
 from typing import Final
 
 from contract.fault import FaultReport
-from contract.names import CLUSTER_FINDING_DIGESTS_ANNOTATION, FINDING_DIGESTS_ANNOTATION, KERNEL_LOG
+from contract.names import CLUSTER_FINDING_DIGESTS_ANNOTATION, DEVICE_COUNTERS, FINDING_DIGESTS_ANNOTATION, KERNEL_LOG
 
 DIGESTS_MAX: Final = 64
 """How many digests a Node carries: the newest. 33 characters each, 2 KiB of the 256 KiB that annotations may have."""
@@ -43,7 +43,8 @@ def digest(report: FaultReport) -> str:
 
 def annotation_of(source: str) -> str:
     """The Node annotation that carries the digests of a source: the node's own detector's, or the watcher's."""
-    return FINDING_DIGESTS_ANNOTATION if source == KERNEL_LOG else CLUSTER_FINDING_DIGESTS_ANNOTATION
+    own = source in (KERNEL_LOG, DEVICE_COUNTERS)
+    return FINDING_DIGESTS_ANNOTATION if own else CLUSTER_FINDING_DIGESTS_ANNOTATION
 
 
 def with_digest(carried: str, new: str) -> str:

@@ -4,18 +4,18 @@ Facts for the record and for whoever corroborates (K12), read when the courier d
 files are missing facts: no report waits for them.
 """
 
+import re
 from pathlib import Path
 from typing import Final
 
-NEURON_DEVICES: Final = Path("/sys/devices/virtual/neuron_device")
-_NEURON_HARDWARE: Final = "stats/hardware"
-_NEURON_COUNTERS: Final = ("mem_ecc_uncorrected", "mem_ecc_repairable_uncorrected", "sram_ecc_uncorrected")
-"""Neuron documentation, "Neuron sysfs user guide"."""
+from detector.counters import devices, read_all
+
 _MODULES: Final = Path("/sys/module")
 _DRIVERS: Final = ("neuron", "nvidia", "amdgpu", "efa")
 _UPTIME: Final = Path("/proc/uptime")
-_DEVICES_MAX: Final = 64
 _VALUE_MAX: Final = 64
+_OURS: Final = re.compile(r"(?:machine|driver|neuron\d*)\.")
+"""How the names of such facts begin."""
 
 
 def gather(component: str, device: str | None) -> dict[str, str]:
@@ -36,30 +36,23 @@ def gather(component: str, device: str | None) -> dict[str, str]:
     return facts
 
 
+def is_evidence(name: str) -> bool:
+    """Whether a field's name is one of evidence: a line that carries such a key does not speak for the machine."""
+    return bool(_OURS.match(name))
+
+
 def neuron_counters(device: str | None = None) -> dict[str, str]:
     """Uncorrected errors that the Neuron driver has counted: of one device, else of all that have any."""
-    facts = {}
-    for number, folder in _neuron_devices():
-        if device not in (None, str(number)):
-            continue
-        for counter in _NEURON_COUNTERS:
-            value = _text(folder / _NEURON_HARDWARE / counter) or _text(folder / _NEURON_HARDWARE / counter / "total")
-            if value and (device is not None or value != "0"):
-                facts[f"neuron{number}.{counter}"] = value
-    return facts
+    return {
+        name: str(value)
+        for name, value in read_all().items()
+        if (value if device is None else name.startswith(f"neuron{device}."))
+    }
 
 
 def device_count() -> int | None:
     """How many Neuron devices there are; None where the driver is not loaded."""
-    return len(_neuron_devices()) if NEURON_DEVICES.is_dir() else None
-
-
-def _neuron_devices() -> list[tuple[int, Path]]:
-    try:
-        found = [folder for folder in NEURON_DEVICES.iterdir() if folder.name.removeprefix("neuron").isdigit()]
-    except OSError:
-        return []
-    return sorted((int(folder.name.removeprefix("neuron")), folder) for folder in found)[:_DEVICES_MAX]
+    return len(devices()) or None
 
 
 def _text(path: Path) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from contract.fault import FaultReport
+from contract.names import KERNEL_LOG
 from detector.aftermath import lines_after
 from detector.instance import known_instance_id, learn_instance_id
 from detector.reports import to_report
@@ -49,6 +50,8 @@ class Reporter:
         self._loop.run_until_complete(self._temporal.deliver(report))
 
     def _aftermath(self, report: FaultReport) -> tuple[str, ...]:
+        if report.source != KERNEL_LOG:
+            return ()
         state = read_json(str(Path(self._folder) / STATE))
         log = state.get("log")
         # The numbers of another boot's records mean nothing in this one's log.

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from contract.fault import FaultReport
-from detector.evidence import gather
+from detector.evidence import gather, is_evidence
 from detector.spool import Entry
 
 _DEVICE_FIELDS: Final = ("nd-id", "device")
@@ -21,8 +21,9 @@ def to_report(entry: Entry, cluster: str, node: str, instance_id: str | None) ->
     fields = known.get("fields")
     if isinstance(fields, dict):
         device = next((str(fields[name]) for name in _DEVICE_FIELDS if name in fields), None)
-        # What the line says wins: evidence never hides it.
-        known["fields"] = {**gather(str(entry.get("component")), device), **fields}
+        # What the line says is not hidden by evidence, and cannot pass for it.
+        said = {name: value for name, value in fields.items() if not is_evidence(str(name))}
+        known["fields"] = {**gather(str(entry.get("component")), device), **said}
     return FaultReport.model_validate(
         {
             **known,

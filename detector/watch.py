@@ -15,6 +15,7 @@ import time
 from typing import Any, Final
 
 from detector.conditions import Conditions
+from detector.counters import Counters
 from detector.couriers import Couriers
 from detector.exporter import Exporter
 from detector.findings import Findings, iso
@@ -48,7 +49,14 @@ class Watch:
     """The loop and what it knows."""
 
     def __init__(
-        self, log: str, folder: str, catalogue: Catalogue, exporter: Exporter, marker: Marker, couriers: Couriers
+        self,
+        log: str,
+        folder: str,
+        catalogue: Catalogue,
+        exporter: Exporter,
+        marker: Marker,
+        couriers: Couriers,
+        counters: Counters,
     ) -> None:
         """Take up where the last one stopped.
 
@@ -67,6 +75,8 @@ class Watch:
         self._cursor: int | None = seq if isinstance(seq, int) else None
         self._findings = Findings(state.get("findings") if same_boot else None)
         self._conditions = Conditions(state.get("conditions"), same_boot=same_boot)
+        self._counters = counters
+        counters.take_up(state.get("counters") if same_boot else None)
         self._lines = Lines(catalogue)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._spool = Spool(folder)
@@ -98,6 +108,7 @@ class Watch:
     def run(self) -> None:
         """Watch until told to stop."""
         self.keeper.start()
+        self._counters.start(lambda: os.eventfd_write(self._wake, 1))
         while not self.stopping:
             self.turn()
         self._couriers.stop(12.0)
@@ -204,6 +215,7 @@ class Watch:
         report = self._findings.take(record, match, now, wall)
         if report is not None:
             self._tell(report)
+            self._counters.look()
         return report is not None
 
     def _when(self, record: Record, *, live: bool) -> "tuple[float, float]":
@@ -243,7 +255,7 @@ class Watch:
 
     def _keep_house(self, now: float) -> None:
         self._marker.beat(now)
-        for report in self._findings.due(now):
+        for report in [*self._findings.due(now), *self._counters.moved(now, time.time())]:
             self._tell(report)
         while self._notes:
             self._note(*self._notes.pop())
@@ -262,6 +274,7 @@ class Watch:
         message = f"Kernel records could not be read: {counts}. A fault may have been missed: check the devices."
         self._conditions.tell("loss", "KernelRecordsLost", message, iso(time.time()), now, ends="loss")
         self._note("KernelRecordsLost", message)
+        self._counters.look(lost=True)
 
     def _tell_deafness(self, now: float) -> None:
         if self._marker.problem:
@@ -292,6 +305,7 @@ class Watch:
                 "seq": self._cursor if not self._lines.holding else self._lines.before_held,
                 "findings": self._findings.known(),
                 "conditions": self._conditions.known(),
+                "counters": self._counters.known(),
                 "worst": self._conditions.worst(),
                 "condition_types": sorted({rule.condition_type for rule in self._catalogue.rules}),
                 "port": self._exporter.port,
@@ -372,7 +386,7 @@ def main(arguments: "list[str]") -> int:
     except OSError as error:
         _say(f"NODEMEND_DETECTOR_ADDRESS {host}:{port} cannot be used ({error.strerror}): choose another.")
         return 78
-    watch = Watch(log, folder, catalogue, exporter, Marker(log, float(self_test_s)), Couriers(folder))
+    watch = Watch(log, folder, catalogue, exporter, Marker(log, float(self_test_s)), Couriers(folder), Counters())
 
     def stop(_number: int, _frame: object) -> None:
         watch.stopping = True

@@ -32,8 +32,6 @@ def quick_knobs() -> FleetKnobs:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # What looks back on the calls of the others comes last.
-    items.sort(key=lambda item: item.nodeid.startswith("tests/rights/test_recorded_calls.py"))
     for item in items:
         if "local_stack" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.stack)
@@ -52,6 +50,7 @@ def local_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with running_stack(tmp_path_factory.mktemp("stack"), rbac=rbac) as stack:
         yield stack
         recording.keep_recording(stack.kubernetes.audit_log)
+        recording.check_calls(stack.kubernetes.audit_log)
 
 
 @pytest.fixture

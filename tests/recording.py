@@ -12,8 +12,8 @@ from pathlib import Path
 import yaml
 
 from deploy.components import NAMESPACE, RBAC, Component
-from deploy.rights.__main__ import AUDIT_LOG, TESTS
-from deploy.rights.calls import Test
+from deploy.rights.__main__ import AUDIT_LOG, TESTS, recorded
+from deploy.rights.calls import Test, read_calls
 
 RECORD_VARIABLE = "NODEMEND_RECORD_CALLS"
 """Names the folder for a recording. Then RBAC holds nobody back: what is new would be refused, and never be seen."""
@@ -73,3 +73,26 @@ def keep_recording(audit_log: Path) -> None:
             for test in ran
         ]
         (folder / TESTS).write_text("\n".join(lines) + "\n")
+
+
+def check_calls(audit_log: Path) -> None:
+    """Look back on the session: what its tests had Nodemend call is what is recorded, and allowed.
+
+    Each process of pytest has a stack of its own, and so looks back on its own tests alone.
+
+    Raises:
+        AssertionError: RBAC refused a call and a test swallowed that, a call is new, or a right is needed no more.
+    """
+    if RECORD_VARIABLE in os.environ or RBAC_VARIABLE in os.environ:
+        return
+    with audit_log.open(encoding="utf-8") as lines:
+        # Without the calls that tests forge.
+        calls = [seen for seen in read_calls(lines) if any(test.began <= seen.at < test.ended for test in ran)]
+    known, made = recorded(), {seen.call for seen in calls}
+    refused = {seen.call for seen in calls if not seen.allowed}
+    assert not refused, f"A call that RBAC refuses needs a right: make rights. {refused}"
+    assert made <= set(known), f"A new kind of call: make rights. {made - set(known)}"
+    # What is made once for all, the memory of failed machines say, is made by whichever test comes first.
+    names = {test.name for test in ran}
+    unmade = {call: test for call, test in known.items() if test in names and call not in made}
+    assert not unmade, f"A right that no test needs any more: make rights. {unmade}"

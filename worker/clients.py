@@ -6,12 +6,14 @@ from typing import Any, Final
 import boto3
 from botocore.exceptions import NoRegionError
 from kubernetes import config
-from kubernetes.client import ApiClient, Configuration
+from kubernetes.client import Configuration
 from kubernetes.config import ConfigException
 
+from activities.archive import Archive
 from activities.auto_scaling import AutoScaling
 from activities.cluster import Cluster
 from activities.eviction import EVICTIONS_AT_ONCE
+from activities.written import NotingApiClient
 from contract.names import ExitCode
 from worker.errors import StartError
 
@@ -43,7 +45,12 @@ def cluster_by(configuration: Any) -> Cluster:
     # A connection for each act that may run at once, for the watch of each drain and for each eviction: the client's
     # default of five a core makes the others wait for TLS.
     configuration.connection_pool_maxsize = 2 * ACTS_AT_ONCE + EVICTIONS_AT_ONCE
-    return Cluster(ApiClient(configuration))
+    return Cluster(NotingApiClient(configuration))
+
+
+def archive_client(address: str) -> Archive | None:
+    """The bucket that keeps records; None where no address is set."""
+    return Archive(boto3.Session(region_name=os.environ.get("AWS_REGION") or None), address) if address else None
 
 
 def auto_scaling_client() -> AutoScaling:

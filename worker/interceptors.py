@@ -1,13 +1,14 @@
-"""What every act gets without asking: heartbeats while it works, and the node's name in its log lines."""
+"""What every act gets without asking: heartbeats, its trail for the record, and the node's name in its log lines."""
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 from datetime import timedelta
 from typing import Any
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, CancelledError
 from temporalio.worker import (
     ActivityInboundInterceptor,
     ActivityOutboundInterceptor,
@@ -15,7 +16,10 @@ from temporalio.worker import (
     Interceptor,
 )
 
+from activities.written import Writes, noting
+from contract.trail import Trail
 from worker.logs import ACT
+from worker.trails import Carried, answered, failed, failing, split, with_trail
 
 _log = logging.getLogger(__name__)
 
@@ -26,36 +30,52 @@ class CareInterceptor(Interceptor):
     def __init__(self, beat: timedelta) -> None:
         """``beat``: time between two heartbeats."""
         self._beat_s = beat.total_seconds()
+        self._carried = Carried()
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Wrap an act."""
-        return _Caring(next, self._beat_s)
+        return _Caring(next, self._beat_s, self._carried)
 
 
 class _Remembering(ActivityOutboundInterceptor):
-    """Keeps the details of the last heartbeat: a beat without them would erase what a retry goes on from."""
+    """Keeps the details of the last heartbeat: a beat without them would erase what a retry goes on from.
+
+    Behind an act's own details goes its trail, which the act itself never sees.
+    """
 
     def __init__(self, following: ActivityOutboundInterceptor) -> None:
         super().__init__(following)
         self.details: tuple[Any, ...] = ()
+        self.writes = Writes(Trail())
+
+    def info(self) -> activity.Info:
+        found = super().info()
+        return dataclasses.replace(found, heartbeat_details=split(tuple(found.heartbeat_details))[0])
 
     def heartbeat(self, *details: Any) -> None:
         self.details = details
-        super().heartbeat(*details)
+        self.beat(self.writes.trail)
+
+    def beat(self, trail: Trail) -> None:
+        """Beat with what was told last."""
+        super().heartbeat(*with_trail(self.details, trail))
 
 
 class _Caring(ActivityInboundInterceptor):
-    def __init__(self, following: ActivityInboundInterceptor, beat_s: float) -> None:
+    def __init__(self, following: ActivityInboundInterceptor, beat_s: float, carried: Carried) -> None:
         super().__init__(following)
         self._beat_s = beat_s
+        self._carried = carried
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
         self._outbound = _Remembering(outbound)
         super().init(self._outbound)
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
-        info = activity.info()
-        self._outbound.details = tuple(info.heartbeat_details)
+        info = self._outbound.next.info()
+        self._outbound.details, trail = split(tuple(info.heartbeat_details))
+        run_id = str(info.workflow_run_id)
+        self._outbound.writes = writes = Writes(self._carried.take(run_id, trail))
         ACT.set(
             {
                 "incident": info.workflow_id,
@@ -67,13 +87,21 @@ class _Caring(ActivityInboundInterceptor):
         )
         beating = asyncio.create_task(self._beat(), name="heartbeat")
         try:
-            return await super().execute_activity(input)
+            with noting(writes):
+                return answered(await super().execute_activity(input), writes, info.attempt)
         except ApplicationError as error:
             # Temporal keeps 4 KB of a failure and replaces a longer one as a whole. The sentence for people must get
             # through, so the traces of what is below it stay in the log.
             _log.warning("%s failed: %s", info.activity_type, error.message, exc_info=_is_news(error))
-            error.__cause__ = error.__context__ = None
-            raise error.with_traceback(None) from None
+            trail = failing(error, writes, info.attempt)
+            self._outbound.beat(trail)
+            raise failed(error, trail).with_traceback(None) from None
+        except (CancelledError, asyncio.CancelledError):
+            self._carried.leave(run_id, writes.trail)
+            raise
+        except Exception as error:
+            self._outbound.beat(failing(error, writes, info.attempt))
+            raise
         finally:
             beating.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -82,7 +110,7 @@ class _Caring(ActivityInboundInterceptor):
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(self._beat_s)
-            self._outbound.heartbeat(*self._outbound.details)
+            self._outbound.beat(self._outbound.writes.trail)
 
 
 def _is_news(error: ApplicationError) -> bool:

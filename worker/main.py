@@ -29,7 +29,7 @@ from activities.orphans import OrphanActivity
 from activities.permits import PermitActivities, open_desk
 from activities.waiting_mark import WaitingMark
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, ExitCode
-from worker.clients import ACTS_AT_ONCE, auto_scaling_client, cluster_client
+from worker.clients import ACTS_AT_ONCE, archive_client, auto_scaling_client, cluster_client
 from worker.errors import StartError, problems
 from worker.health import Health, HealthServer, beat, watch_health
 from worker.interceptors import CareInterceptor
@@ -116,6 +116,7 @@ async def _work(settings: WorkerSettings) -> None:
                     settings.record_dir,
                     settings.cluster,
                     settings.namespace,
+                    archive_client(settings.record_s3),
                 )
                 gang = GangMemberActivities(client)
                 talking = [gang.join_gang, gang.await_gang, gang.leave_gang, gang.tell_gang]

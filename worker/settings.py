@@ -19,6 +19,11 @@ class WorkerSettings(BaseSettings):
         default=None, description="YAML policy. Without one the default holds, which touches nothing (shadow)."
     )
     record_dir: Path = Field(default=Path("records"), description="Folder for incident reports and evidence.")
+    record_s3: str = Field(
+        default="",
+        pattern=r"^(s3://[a-z0-9][a-z0-9.-]+(/.*)?)?$",
+        description="s3://bucket/prefix for reports and audit logs, beside the folder; empty: none.",
+    )
     namespace: str = Field(
         default="default",
         pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",

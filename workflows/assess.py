@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from typing import Final
 
+from contract.corroboration import Circumstances, CorroborationPolicy
 from contract.fault import DataTrust, EvidenceEnd, FaultReport, Verdict
 from contract.identity import MachineKind, NodeIdentity
 from contract.override import Override
 from contract.plan import Plan, Rung
 from contract.replacement import RebootMode, ReplacementPolicy
+from workflows.corroborate import Witnesses, suffice, witnesses
+from workflows.weigh import Judged, weighed
 
 _SEVERITY: Final = tuple(Verdict)
 """``Verdict`` is declared from the worst to the least."""
@@ -15,6 +18,7 @@ _SEVERITY: Final = tuple(Verdict)
 APPROVED_BY_SOMEONE: Final = Override(by="someone", reason="to see what an approval would change")
 
 _NO_RULES: Final = ReplacementPolicy()
+_USUAL_WITNESSES: Final = CorroborationPolicy()
 
 _INSTANCE_FIELDS: Final = ("instance-id", "instance_id")
 
@@ -24,20 +28,25 @@ def assess(
     identity: NodeIdentity,
     approval: Override | None = None,
     rules: ReplacementPolicy = _NO_RULES,
+    circumstances: Circumstances | None = None,
+    corroboration: CorroborationPolicy = _USUAL_WITNESSES,
 ) -> Plan:
     """Decide what the findings call for on this machine.
 
     More findings can only raise the rung. A line that names another machine is not believed. Without a way to
     replace, and wherever the findings leave doubt, the answer is quarantine and a human; ``approval`` is that
-    human's decision to replace. ``rules`` say which lower rungs may be tried, and none is tried twice on a machine.
+    human's decision to replace, and ``corroboration`` says which second witnesses end the doubt without one.
+    ``rules`` say which lower rungs may be tried, and none is tried twice on a machine.
     """
     believed = [finding for finding in findings if not _names_another(finding, identity)]
     if not believed:
         return _doubted(findings, identity)
     worst = min(believed, key=lambda finding: (_SEVERITY.index(finding.verdict), finding.first_seen))
     same = [finding for finding in believed if finding.verdict is worst.verdict]
-    rung, reasons, remedy = _rung(worst, same, identity, approval, rules)
-    return Plan(
+    found = witnesses(same, believed, circumstances, corroboration)
+    proven = worst.verdict is Verdict.AMBIGUOUS and suffice(found, corroboration)
+    rung, reasons, remedy = _rung(worst, same, identity, approval, rules, found if proven else {})
+    decided = Plan(
         rung=rung,
         reasons=(_says(worst), *reasons),
         remedy=remedy,
@@ -45,6 +54,7 @@ def assess(
         evidence_since=min(finding.first_seen for finding in same),
         device_resource=next((finding.device_resource for finding in same if finding.device_resource), None),
     )
+    return weighed(decided, Judged(same, identity, approval, found, proven, circumstances, corroboration))
 
 
 def _rung(
@@ -53,6 +63,7 @@ def _rung(
     identity: NodeIdentity,
     approval: Override | None,
     rules: ReplacementPolicy,
+    proven_by: Witnesses,
 ) -> tuple[Rung, tuple[str, ...], str]:
     match worst.verdict:
         case Verdict.ELSEWHERE | Verdict.APPLICATION | Verdict.NOTICE:
@@ -63,6 +74,9 @@ def _rung(
             return _replace_or_ask(identity, f"{approval.by} decided to replace it: {approval.reason}")
         case Verdict.REPAIRABLE:
             return _mend_or_climb(same, identity, rules)
+        case Verdict.AMBIGUOUS if proven_by:
+            kinds = " and ".join(proven_by)
+            return _replace_or_ask(identity, f"This line alone proves nothing, and is corroborated ({kinds}).")
         case Verdict.AMBIGUOUS:
             return (
                 Rung.QUARANTINE,
@@ -140,6 +154,8 @@ def _doubted(findings: Sequence[FaultReport], identity: NodeIdentity) -> Plan:
             "it is forged, or the driver is wrong.",
         ),
         remedy="Find out who wrote the line. Press `release` to give the node back, or `abort` to leave it closed.",
+        evidence_against=("Every line names another machine than the one that it came from.",),
+        would_change=("A finding that names this machine, or none.",),
         evidence_since=min(finding.first_seen for finding in findings),
     )
 

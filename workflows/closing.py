@@ -63,6 +63,8 @@ class Closing:
         )
         if recorded:
             incident.facts["record"] = ", ".join(recorded.uris)
+            for missed in recorded.missed:
+                incident.note(f"A sink of the record does not have it: {missed}")
         self._showcase.close()
         await workflow.wait_condition(workflow.all_handlers_finished)
         return incident.report()

@@ -5,7 +5,10 @@ from datetime import datetime
 from typing import Final
 
 from contract.budget import Traits
+from contract.corroboration import Circumstances
+from contract.culprit import CulpritSearch
 from contract.fault import FaultReport, RemediationRequest
+from contract.gates import GateRecord
 from contract.identity import NodeIdentity
 from contract.incident import IncidentReport, OverrideRecord, StepRecord, StepStatus
 from contract.names import KERNEL_LOG, Outcome, Phase, Step
@@ -13,11 +16,15 @@ from contract.override import Override
 from contract.plan import Plan, Rung
 from contract.policy import GroupPolicy, Mode
 from contract.proof import digest
+from contract.trail import ActRecord
 
 FINDINGS_MAX: Final = 10
 """Findings kept in full; the rest are counted."""
 OVERRIDES_MAX: Final = 50
 NOTES_MAX: Final = 20
+ACTS_MAX: Final = 40
+WRITES_MAX: Final = 200
+"""External writes of a whole incident that are kept: some forty kilobytes of the report."""
 
 
 @dataclass
@@ -36,12 +43,21 @@ class Incident:
     policy: GroupPolicy = field(default_factory=GroupPolicy)
     policy_version: str = ""
     traits: Traits = field(default_factory=dict)
+    circumstances: Circumstances | None = None
+    """What may corroborate a doubtful finding; None in an incident that began without knowing of it."""
+    search: CulpritSearch | None = None
+    """Where its job hangs because of another node: who that may be."""
     mode: Mode | None = None
     plan: Plan | None = None
     steps: dict[Step, StepRecord] = field(default_factory=dict)
     overrides: list[OverrideRecord] = field(default_factory=list)
+    gates: list[GateRecord] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    asked_at: datetime | None = None
+    asked_again: int = 0
+    acts: list[ActRecord] = field(default_factory=list)
+    acts_total: int = 0
     replacement_instance_id: str | None = None
     replacement_node: str | None = None
     on_standby: bool = False
@@ -134,6 +150,15 @@ class Incident:
             refused = next((index for index, kept in enumerate(self.overrides) if not kept.accepted), 0)
             del self.overrides[refused]
 
+    def keep_act(self, record: ActRecord) -> None:
+        """Keep what an act wrote and how it failed. Of more than fit, those in the middle go: the counts stay."""
+        self.acts_total += 1
+        room = max(0, WRITES_MAX - sum(len(kept.trail.writes) for kept in self.acts))
+        trail = record.trail.model_copy(update={"writes": record.trail.writes[:room]})
+        self.acts.append(record.model_copy(update={"trail": trail}))
+        if len(self.acts) > ACTS_MAX:
+            del self.acts[ACTS_MAX // 2]
+
     def tried(self, rung: Rung) -> None:
         """A rung was tried on this machine: it is not tried again."""
         assert self.identity is not None
@@ -167,8 +192,13 @@ class Incident:
             plan=self.plan,
             steps=tuple(self.steps.values()),
             overrides=tuple(self.overrides),
+            gates=tuple(self.gates),
             facts=dict(self.facts),
             notes=tuple(self.notes),
+            asked_at=self.asked_at,
+            asked_again=self.asked_again if self.asked_at else 0,
+            acts=tuple(self.acts),
+            acts_total=self.acts_total,
             replacement_instance_id=self.replacement_instance_id,
             replacement_node=self.replacement_node,
         )

@@ -4,15 +4,18 @@ Facts of the UI that shape it: tables render without borders, the whole text tra
 4 kB), and kernel text is not to be trusted with markup, so it stands in code blocks only.
 """
 
+import json
 from datetime import datetime
 from typing import Final
 
+from contract import price
 from contract.incident import IncidentReport, StepRecord, StepStatus
 from contract.names import OverrideName, Phase, Step
 from workflows.override_table import EXAMPLE, EXTENSION_EXAMPLE, Stand, allowed
 
 DETAILS_MAX: Final = 4000
 _LINE_MAX: Final = 240
+_ASKS_MAX: Final = 1000
 _EVIDENCE_MAX: Final = 300
 
 _MARKS: Final = {
@@ -31,6 +34,7 @@ def narrate(report: IncidentReport, stand: Stand, step: Step | None) -> str:
         _headline(report),
         _machine(report),
         _decision(report),
+        _gate(report, stand),
         _steps(report),
         _can(stand, step),
         _evidence(report),
@@ -44,7 +48,10 @@ def _headline(report: IncidentReport) -> str:
     word = {Phase.NEEDS_HUMAN: "Needs a human", Phase.QUEUED: "Starting", Phase.ADMITTED: "At work"}[report.phase]
     current = _current(report)
     since = f" · {current.step} since {_clock(current.started_at)}" if current else ""
-    return f"**{word}**{since}\n\n{_plain(report.summary)}"
+    again = f" · asked again {report.asked_again} times" if report.asked_again else ""
+    # Whoever is asked needs the whole sentence: it ends with what to type.
+    most = _ASKS_MAX if report.phase is Phase.NEEDS_HUMAN else _LINE_MAX
+    return f"**{word}**{since}{again}\n\n{_plain(report.summary, most)}"
 
 
 def _machine(report: IncidentReport) -> str:
@@ -59,7 +66,27 @@ def _machine(report: IncidentReport) -> str:
 def _decision(report: IncidentReport) -> str:
     if report.plan is None:
         return ""
-    lines = [f"### Decision: {report.plan.rung}", *(f"- {_plain(reason)}" for reason in report.plan.reasons)]
+    plan = report.plan
+    lines = [f"### Decision: {plan.rung}, confidence {plan.confidence}"]
+    lines += [f"- {_plain(reason)}" for reason in plan.reasons]
+    weighed = (("For", plan.evidence_for), ("Against", plan.evidence_against), ("Would change it", plan.would_change))
+    lines += [f"- {name}: {_plain(' '.join(said))}" for name, said in weighed if said]
+    return "\n".join(lines)
+
+
+def _gate(report: IncidentReport, stand: Stand) -> str:
+    """What is to be approved, and what that costs, whole: the summary is cut short."""
+    if stand is not Stand.AT_GATE or not report.gates:
+        return ""
+    gate = report.gates[-1]
+    given = f": {', '.join(gate.approved_by)}" if gate.approved_by else ""
+    lines = [
+        f"### To approve: plan `{gate.plan}` ({len(gate.approved_by)} of {gate.approvals}{given})",
+        f"`{json.dumps({'by': 'you', 'reason': 'why', 'plan': gate.plan})}`",
+    ]
+    if gate.price:
+        lines += [f"What it costs, as of {_clock(gate.price.at)}:", ""]
+        lines += [f"- {_plain(line)}" for line in price.lines(gate.price)]
     return "\n".join(lines)
 
 
@@ -99,8 +126,8 @@ def _current(report: IncidentReport) -> StepRecord | None:
     return running[-1] if running else None
 
 
-def _plain(text: str) -> str:
-    return text.replace("<", "‹").replace(">", "›").replace("\n", " ")[:_LINE_MAX]
+def _plain(text: str, most: int = _LINE_MAX) -> str:
+    return text.replace("<", "‹").replace(">", "›").replace("\n", " ")[:most]
 
 
 def _clock(moment: datetime | None) -> str:

@@ -10,10 +10,12 @@ from typing import Final
 from contract.names import OverrideName, Step
 
 EXAMPLE: Final = '{"by": "you", "reason": "why"}'
+APPROVAL_EXAMPLE: Final = '{"by": "you", "reason": "why", "plan": "1a2b3c4d"}'
+"""``plan`` may be left out: then it is the plan that is shown."""
 EXTENSION_EXAMPLE: Final = '{"by": "you", "reason": "why", "extension": "PT30M"}'
 
 DESCRIPTIONS: Final = {
-    OverrideName.APPROVE: f"Let the incident go past what waits for a human, or guards the budget. {EXAMPLE}",
+    OverrideName.APPROVE: f"Let the incident go past what waits for a human, or guards the budget. {APPROVAL_EXAMPLE}",
     OverrideName.HOLD: f"Stop before the next step, and wait for resume. {EXAMPLE}",
     OverrideName.RESUME: f"Go on after a hold, or try the failed step again. {EXAMPLE}",
     OverrideName.RETRY_STEP: f"Stop what the step does and start it anew, or try the failed step again. {EXAMPLE}",
@@ -21,6 +23,7 @@ DESCRIPTIONS: Final = {
     OverrideName.EXTEND_DEADLINE: f"Give the step more time, at most 24 h. {EXTENSION_EXAMPLE}",
     OverrideName.ABORT: f"End the incident and leave the node quarantined. {EXAMPLE}",
     OverrideName.RELEASE: f"End the incident and give the node back as it was. {EXAMPLE}",
+    OverrideName.ACKNOWLEDGE: f"Say that you look at what waits for a human; nothing goes on. {EXAMPLE}",
 }
 
 STEP_ORDERS: Final = frozenset({OverrideName.RETRY_STEP, OverrideName.SKIP_STEP, OverrideName.EXTEND_DEADLINE})
@@ -55,6 +58,8 @@ _STOPS: Final = {
     OverrideName.RELEASE: "ends the incident; the node is given back as it was",
 }
 
+_SEEN: Final = {OverrideName.ACKNOWLEDGE: "tells the pagers that you look at it; it waits on"}
+
 _BY_STAND: Final[dict[Stand, dict[OverrideName, str]]] = {
     Stand.RUNNING: {OverrideName.HOLD: "stops before the next step and waits for resume", **_STOPS},
     Stand.QUEUED: {
@@ -65,20 +70,23 @@ _BY_STAND: Final[dict[Stand, dict[OverrideName, str]]] = {
     Stand.WITH_GANG: {OverrideName.HOLD: "stops before the next step and waits for resume", **_STOPS},
     Stand.HELD: {OverrideName.RESUME: "goes on", **_STOPS},
     Stand.AT_GATE: {
-        OverrideName.APPROVE: "goes on",
+        OverrideName.APPROVE: "goes on, once as many people as it asks for have approved the plan that is shown",
         OverrideName.HOLD: "waits for resume, then for the approval",
         **_STOPS,
+        **_SEEN,
     },
-    Stand.PARKED: {OverrideName.RESUME: "tries again", **_STOPS},
+    Stand.PARKED: {OverrideName.RESUME: "tries again", **_STOPS, **_SEEN},
     Stand.PARKED_UNDECIDED: {
         OverrideName.APPROVE: "has the machine replaced",
         OverrideName.RESUME: "decides again with what is known now",
         **_STOPS,
+        **_SEEN,
     },
     Stand.COMMITTED: {},
     Stand.COMMITTED_PARKED: {
         OverrideName.RESUME: "tries again",
         OverrideName.ABORT: "ends the incident as replaced-unverified; the old instance is not coming back",
+        **_SEEN,
     },
     Stand.CLOSED: {},
 }

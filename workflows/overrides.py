@@ -1,6 +1,6 @@
 """What humans press, judged by the one table and remembered until the runbook obeys."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pydantic import ValidationError
@@ -13,6 +13,32 @@ from workflows.step_orders import StepOrder
 
 
 @dataclass
+class OpenGate:
+    """A gate that waits: for how many people, and of which plan."""
+
+    approvals: int
+    plan: str
+    """Digest of the plan that is shown."""
+    approved_by: list[str] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        """Whether enough people have approved."""
+        return len(self.approved_by) >= self.approvals
+
+    def knows(self, by: str) -> bool:
+        """Whether this person has approved: two people are two names, however they are written."""
+        return by.casefold() in (one.casefold() for one in self.approved_by)
+
+    def turn_to(self, plan: str) -> tuple[str, ...]:
+        """Show another plan. Returns whose approvals of the one before are void."""
+        if plan == self.plan:
+            return ()
+        voided, self.plan, self.approved_by = tuple(self.approved_by), plan, []
+        return voided
+
+
+@dataclass
 class Controls:
     """What humans have pressed and the runbook has yet to obey."""
 
@@ -21,6 +47,8 @@ class Controls:
     stopped_by: Override | None = None
     approvals: int = 0
     approved_by: Override | None = None
+    gate: OpenGate | None = None
+    """The gate that waits now; None in incidents from before 0.3, whose approvals named no plan."""
     permit_approval: Override | None = None
     """For the permit that is waited for; it decides nothing about the machine."""
     resumes: int = 0
@@ -47,9 +75,11 @@ class Answer:
 
 
 def press(
-    name: OverrideName, payload: object, stand: Stand, controls: Controls, step: Step | None
+    name: OverrideName, payload: object, stand: Stand, controls: Controls, step: Step | None, plan: str = ""
 ) -> tuple[Answer, bool]:
     """Take one override. Returns what to tell, and whether this is a new act and not one that was taken before.
+
+    ``plan`` is the digest of the plan as of now.
 
     An act without an id of its own counts as taken before only while it would be refused, or is not obeyed yet:
     pressing `resume` with the same words after the next failure is another act.
@@ -64,6 +94,8 @@ def press(
     if known and (override.id or waits or name not in allowed(stand, step)):
         return known, False
     answer = _judge(name, override, stand, step)
+    if answer.accepted and name is OverrideName.APPROVE:
+        answer = _judge_approval(answer, override, stand, controls, plan)
     if answer.accepted:
         controls.answers[act] = answer
         _apply(name, override, controls, stand, step)
@@ -83,6 +115,8 @@ def _read(name: OverrideName, payload: object) -> tuple[Override | None, str]:
         return None, "extension: say how much more, e.g. PT30M for half an hour"
     if override.extension is not None and not extends:
         return None, f"extension: goes with `{OverrideName.EXTEND_DEADLINE}` alone"
+    if override.plan and name is not OverrideName.APPROVE:
+        return None, f"plan: goes with `{OverrideName.APPROVE}` alone"
     return override, ""
 
 
@@ -100,6 +134,28 @@ def _judge(name: OverrideName, override: Override, stand: Stand, step: Step | No
     )
 
 
+def _judge_approval(answer: Answer, override: Override, stand: Stand, controls: Controls, plan: str) -> Answer:
+    """An approval is of one plan: of the one that it names, else of the one that is shown."""
+    gate = controls.gate if stand is Stand.AT_GATE else None
+    look = "Look at it, and approve that one if it is right."
+    if override.plan not in ("", plan):
+        text = f"`approve` names plan {override.plan}, and the plan is {plan or 'not made'} now. {look}"
+        return replace(answer, accepted=False, text=text)
+    if gate is None:
+        return answer
+    if gate.plan != plan:
+        text = f"`approve` was too quick: the plan has just changed from {gate.plan} to {plan}. {look}"
+        return replace(answer, accepted=False, text=text)
+    given, needed = len(gate.approved_by), gate.approvals
+    if gate.knows(override.by):
+        text = f"`approve` of {override.by} counts once: {given} of {needed} approvals of plan {plan}."
+    else:
+        given += 1
+        text = f"`approve` counts: {given} of {needed} approvals of plan {plan}."
+    then = "It goes on." if given >= needed else "Someone else has to approve too."
+    return replace(answer, text=f"{text} {then}")
+
+
 def _apply(name: OverrideName, override: Override, controls: Controls, stand: Stand, step: Step | None) -> None:
     match name:
         case OverrideName.HOLD:
@@ -109,11 +165,16 @@ def _apply(name: OverrideName, override: Override, controls: Controls, stand: St
             controls.resumes += 1
         case OverrideName.APPROVE if stand is Stand.QUEUED:
             controls.permit_approval = override
+        case OverrideName.APPROVE if stand is Stand.AT_GATE and controls.gate:
+            if not controls.gate.knows(override.by):
+                controls.gate.approved_by.append(override.by)
         case OverrideName.APPROVE:
             controls.approvals += 1
             controls.approved_by = override
         case OverrideName.ABORT | OverrideName.RELEASE:
             controls.stop = name
             controls.stopped_by = override
+        case OverrideName.ACKNOWLEDGE:
+            pass  # That it is in the record is all of it.
         case _ if name in STEP_ORDERS and step:
             controls.order = StepOrder(name, step, override).after(controls.order)

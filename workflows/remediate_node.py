@@ -31,11 +31,14 @@ with workflow.unsafe.imports_passed_through():
     from contract.plan import Plan, Rung
     from contract.policy import Mode
     from workflows import sentences
+    from workflows.approvals import Gatekeeper
     from workflows.assess import APPROVED_BY_SOMEONE, assess
     from workflows.closing import Closing
+    from workflows.culprit import ask_about_culprit
     from workflows.failures import IncidentEnded
     from workflows.incident_state import Incident
     from workflows.mending import MENDING, mend
+    from workflows.needs_human import way_on
     from workflows.override_handlers import answers_overrides
     from workflows.override_table import STEP_ORDERS, Stand
     from workflows.overrides import Answer, Controls, press
@@ -79,10 +82,13 @@ class RemediateNode:
         self._runner.prepare = self._prepare
         self._runner.before_parking = self._give_leave_back
         self._showcase = Showcase(self._incident, self._runner)
+        self._runner.escalate = self._showcase.escalate
+        self._gates = Gatekeeper(self._incident, self._runner, self._controls, self._plan, lambda: self._target)
         self._permits = Permits(self._incident, self._fence, self._runner, self._controls)
         self._work = Work(self._incident, self._runner, self._permits, lambda: self._target, self._plan)
+        self._gates.pods = self._work.pods
         self._closing = Closing(self._incident, self._controls, self._runner, self._permits, self._work, self._showcase)
-        self._replacing = Replacing(self._incident, self._runner, lambda: self._target)
+        self._replacing = Replacing(self._incident, self._runner, self._gates, lambda: self._target)
         self._proving: asyncio.Task[None] | None = None
 
     @workflow.run
@@ -146,7 +152,7 @@ class RemediateNode:
         # Before 0.2 these had no handler: a signal of that time must not move what it did not move then.
         if name in STEP_ORDERS and stand is not Stand.CLOSED and not workflow.patched(_STEP_ORDERS):
             stand = Stand.CLOSED
-        answer, new = press(name, payload, stand, self._controls, self._runner.open_step)
+        answer, new = press(name, payload, stand, self._controls, self._runner.open_step, self._gates.digest)
         if new:
             self._incident.keep_override(answer.record(name, workflow.now()))
             self._publish(None)
@@ -198,6 +204,9 @@ class RemediateNode:
             raise IncidentEnded(Outcome.REFUSED, facts.explanation)
         plan = self._reassess()
         if plan.rung is Rung.OBSERVE or self._incident.mode is Mode.OBSERVE:
+            if await ask_about_culprit(self._incident, self._runner, lambda: self._plan().rung is not Rung.OBSERVE):
+                await self._identify()
+                return
             raise IncidentEnded(Outcome.OBSERVED, sentences.observed(plan, self._incident.mode))
         self._showcase.announce(Phase.ADMITTED if self._permits.held(PermitKind.QUARANTINE) else Phase.QUEUED)
 
@@ -233,11 +242,11 @@ class RemediateNode:
                 raise IncidentEnded(Outcome.SHADOWED, f"Shadow mode: would quarantine and ask. {sentences.plan(plan)}")
             await self._runner.park(
                 Step.ASSESS,
-                f"{sentences.plan(plan)} {plan.remedy}",
-                undecided=self._plan(APPROVED_BY_SOMEONE).rung is Rung.REPLACE,
-                changed=lambda plan=plan: self._plan() != plan,  # type: ignore[misc]
+                self._asks(plan, undecided := self._plan(APPROVED_BY_SOMEONE).rung is Rung.REPLACE),
+                undecided=undecided,
+                changed=lambda plan=plan: not self._plan().decides_as(plan),  # type: ignore[misc]
             )
-            if self._plan() == plan:
+            if self._plan().decides_as(plan):
                 await self._identify()
         self._runner.end(Step.ASSESS, sentences.plan(plan))
 
@@ -271,8 +280,7 @@ class RemediateNode:
             self._work.in_gangs = True
             await self._work.find()
         last = self._work.last_attempts()
-        if last or Step.DISRUPT in self._incident.policy.approve_before:
-            await self._runner.gate(Step.DISRUPT, sentences.before_disruption(last, self._work.attempts()))
+        await self._gates.before(Step.DISRUPT, sentences.last_attempt(last), adds="" if last else self._work.attempts())
         self._runner.end(Step.DISRUPT, await self._work.hold())
 
     @skippable
@@ -288,7 +296,7 @@ class RemediateNode:
         if unsaved := self._work.unsaved():
             # Nobody waits for this node while a human thinks: what was saved by then is asked for again.
             await self._work.give_back()
-            await self._runner.gate(Step.CHECKPOINT, sentences.unsaved(unsaved))
+            await self._gates.before(Step.CHECKPOINT, sentences.unsaved(unsaved))
         self._tell(Step.CHECKPOINT, "checkpoints", sentences.checkpoints(self._work.checkpoints))
         await self._work.announce()
 
@@ -340,6 +348,10 @@ class RemediateNode:
                 self._incident.facts["work"] = seen
         await self._replacing.see_old_one_gone()
 
+    def _asks(self, plan: Plan, undecided: bool) -> str:
+        name = OverrideName.APPROVE if undecided else OverrideName.RESUME
+        return f"{sentences.plan(plan)} {plan.remedy} {way_on(name, self._incident.request.node)}"
+
     # --- what the steps stand on ----------------------------------------------------------------------------------
 
     @property
@@ -354,7 +366,9 @@ class RemediateNode:
     def _plan(self, approval: Override | None = None) -> Plan:
         incident = self._incident
         approved = approval or self._controls.approved_by
-        return assess(incident.findings, self._identity, approved, incident.policy.replacement)
+        rules = incident.policy
+        doubts = incident.circumstances, rules.corroboration
+        return assess(incident.findings, self._identity, approved, rules.replacement, *doubts)
 
     def _reassess(self) -> Plan:
         self._incident.plan = self._plan()
@@ -365,6 +379,8 @@ class RemediateNode:
         if known and facts.identity and facts.identity.node_uid != known.node_uid:
             raise IncidentEnded(Outcome.NODE_GONE, f"The Node {known.node} was replaced by another of the same name.")
         self._incident.policy_version = facts.policy_version
+        self._incident.circumstances = facts.circumstances or self._incident.circumstances
+        self._incident.search = facts.search
         if facts.identity:
             # Looked at again and not found, the machine is still the one whose permits must go back.
             tried = dict.fromkeys((*(known.tried if known else ()), *facts.identity.tried))
@@ -383,6 +399,7 @@ class RemediateNode:
         if self._incident.identity:
             self._reassess()
         if name in _DISRUPTIVE:
+            await self._gates.again()
             await self._work.hold()
         if name in _DISRUPTIVE - {ActivityName.REQUEST_CHECKPOINTS}:
             try:

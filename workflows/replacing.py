@@ -11,10 +11,12 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from contract import acts
     from contract.identity import MachineKind, NodeIdentity, Target
-    from contract.names import ActivityName, Step
+    from contract.names import ActivityName, OverrideName, Step
     from contract.replacement import ReplacementPolicy
     from workflows import sentences
+    from workflows.approvals import Gatekeeper
     from workflows.incident_state import Incident
+    from workflows.needs_human import way_on
     from workflows.step_orders import Deadline, StepSkipped
     from workflows.step_runner import StepRunner
 
@@ -22,9 +24,10 @@ with workflow.unsafe.imports_passed_through():
 class Replacing:
     """The part of one incident that has its machine replaced."""
 
-    def __init__(self, incident: Incident, runner: StepRunner, target: Callable[[], Target]) -> None:
+    def __init__(self, incident: Incident, runner: StepRunner, gates: Gatekeeper, target: Callable[[], Target]) -> None:
         self._incident = incident
         self._runner = runner
+        self._gates = gates
         self._target = target
         self._survey: acts.GroupSurvey | None = None
         self._spare: acts.Replacement | None = None
@@ -42,8 +45,7 @@ class Replacing:
         """Look once more, then have the machine replaced: the point of no return."""
         if self._spare is None:
             self._survey = await self._clear_way(Step.REPLACE, drained=True)
-        if Step.REPLACE in self._incident.policy.approve_before:
-            await self._runner.gate(Step.REPLACE)
+        await self._gates.before(Step.REPLACE)
         survey = self._survey
         assert survey is not None
         marked = await self._runner.act(
@@ -57,6 +59,7 @@ class Replacing:
                 spare_is_up=self._spare is not None,
                 reason=self._incident.findings[0].reason,
                 serials=sentences.serials(self._incident.findings),
+                job=self._incident.traits.get("job", ""),
             ),
             acts.MarkedUnhealthy,
             says=f"Marking {self._identity.instance_id} unhealthy.",
@@ -100,7 +103,9 @@ class Replacing:
             if not survey.obstacles and not hopes_for_reboot:
                 return survey
             says = sentences.obstacles(survey, drained=drained) if survey.obstacles else sentences.reboot_first(survey)
-            await self._runner.park(step, says, deadline=patience)
+            await self._runner.park(
+                step, f"{says} {way_on(OverrideName.RESUME, self._identity.node)}", deadline=patience
+            )
 
     async def _raise_spare(self, survey: acts.GroupSurvey) -> None:
         raised = await self._runner.act(

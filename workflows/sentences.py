@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from contract import acts
-from contract.fault import FaultReport
+from contract import acts, price
+from contract.fault import SERIAL_FIELDS, FaultReport
 from contract.gang import FollowedJob, JobOnNode
-from contract.names import Outcome, Step
+from contract.gates import GateRecord
+from contract.names import Outcome, OverrideName, Step
 from contract.override import Override
 from contract.plan import Plan, Rung
 from contract.policy import Mode
 from contract.replacement import Answer
 from workflows.incident_state import Incident
+from workflows.needs_human import way_on
 from workflows.override_table import SKIPPABLE
 
 _PROOFS: Final = {
@@ -20,8 +22,6 @@ _PROOFS: Final = {
     "s3": ", its manifest read from S3",
     "word": ", by the pod's own word",
 }
-SERIAL_FIELDS: Final = ("serial", "serial-num", "serial_num", "serial-number")
-"""Names under which rules and kernel lines carry a device's serial number."""
 
 
 def replaced(incident: Incident) -> tuple[Outcome, str]:
@@ -114,10 +114,27 @@ def checkpoints(jobs: tuple[acts.JobCheckpoint, ...]) -> str:
     return f"{len(jobs)} jobs: {', '.join(counts)}."
 
 
-def before_disruption(last: str, attempts: str) -> str:
-    """What an approval before a disruption decides about."""
-    why = f"This is the last attempt: {last}." if last else "The policy asks for an approval before disrupt."
-    return f"{why} {attempts}." if attempts and not last else why
+def gate(record: GateRecord, decision: Plan, node: str) -> str:
+    """What is to be approved, by how many, and at what price."""
+    count = ""
+    if record.approvals > 1:
+        given = f" ({', '.join(record.approved_by)})" if record.approved_by else ""
+        count = f" {len(record.approved_by)} of {record.approvals} approvals{given}."
+    cost = f" {price.in_short(record.price)}" if record.price else ""
+    asks = f"{record.why} Plan {record.plan}: {decision.rung}.{count} Press `approve`, `abort` or `release`."
+    return f"{asks}{cost} {way_on(OverrideName.APPROVE, node, record.plan)}"
+
+
+def voided(people: Sequence[str], before: str, after: str) -> str:
+    """Approvals that count no more."""
+    return (
+        f"The plan changed from {before} to {after} after {' and '.join(people)} had approved: it is asked for again."
+    )
+
+
+def last_attempt(jobs: str) -> str:
+    """What an approval before a disruption decides about where jobs would end for good."""
+    return f"This is the last attempt: {jobs}." if jobs else ""
 
 
 def unsaved(jobs: str) -> str:

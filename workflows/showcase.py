@@ -42,6 +42,11 @@ class Showcase:
             workflow.upsert_memo({INCIDENT_MEMO: brief(self._incident.report())})
         self.publish(None)
 
+    def escalate(self) -> None:
+        """Tell once more that a human is waited for: the memo is what pagers and tables read without a worker."""
+        workflow.upsert_memo({INCIDENT_MEMO: brief(self._incident.report())})
+        self.publish(None)
+
     def close(self) -> None:
         """The last word, and the counters that alarms read."""
         report = self._incident.report()
@@ -85,9 +90,9 @@ class Showcase:
 
 
 def brief(report: IncidentReport) -> IncidentReport:
-    """The report small enough for the memo: few findings, without the lines around them."""
+    """The report small enough for the memo: few findings without the lines around them, and no list of writes."""
     findings = tuple(
         finding.model_copy(update={"context": (), "context_after": ()})
         for finding in report.findings[:_FINDINGS_IN_MEMO]
     )
-    return report.model_copy(update={"findings": findings})
+    return report.model_copy(update={"findings": findings, "acts": ()})

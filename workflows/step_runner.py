@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from contract.incident import StepStatus
     from contract.model import Message
     from contract.names import ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
-    from workflows import sentences
+    from workflows import needs_human, sentences, trails
     from workflows.failures import ENDS, NOT_DONE, TRANSIENT, IncidentEnded, describe, failed_while_stopping
     from workflows.incident_state import Incident
     from workflows.override_table import Stand
@@ -65,6 +65,8 @@ class StepRunner:
         """What to see to before an act is started."""
         self.before_parking: Callable[[], Awaitable[None]] | None = None
         """What to give back before a human is waited for."""
+        self.escalate: Callable[[], None] = lambda: None
+        """Show that a human was asked once more."""
 
     @property
     def stand(self) -> Stand:
@@ -173,8 +175,9 @@ class StepRunner:
                 retry_policy=RETRY,
                 summary=says,
             )
-            return answer
+            return trails.answered(self._incident, name, None, answer)
         except ActivityError as error:
+            trails.failed(self._incident, name, None, error)
             self._incident.note(f"{name} failed: {describe(error)[1]}")
             return None
 
@@ -215,14 +218,14 @@ class StepRunner:
         return await self._wait(done, patience, says)
 
     async def gate(self, step: Step, why: str = "") -> None:
-        """Wait for a human's approval."""
+        """Wait for a human's approval as incidents from before 0.3 do: of whatever the plan is then."""
         why = why or f"The policy asks for an approval before {step}."
         seen = self._controls.approvals
         while self._controls.approvals == seen:
             await self.obey(step)
             says = f"{why} Press `approve`, `abort` or `release`."
             self.begin(step, says, StepStatus.WAITING)
-            await self._wait_for_human(
+            await self.wait_for_human(
                 Stand.AT_GATE, says, lambda: self._controls.approvals > seen, by_itself=lambda: False
             )
 
@@ -247,7 +250,7 @@ class StepRunner:
         self.begin(step, says, StepStatus.FAILED if not undecided else StepStatus.WAITING)
         resumes, approvals = self._controls.resumes, self._controls.approvals
         self._incident.note(says)
-        await self._wait_for_human(
+        await self.wait_for_human(
             Stand.PARKED_UNDECIDED if undecided else Stand.PARKED,
             says,
             lambda: (
@@ -356,7 +359,11 @@ class StepRunner:
                 raise _Interrupted
             if failed_while_stopping(failure) and workflow.patched("interrupted-though-it-failed"):
                 raise _Interrupted
-        return handle.result()
+        try:
+            return trails.answered(self._incident, act.name, act.step, handle.result())
+        except ActivityError as error:
+            trails.failed(self._incident, act.name, act.step, error)
+            raise
 
     async def _failed(self, step: Step, error: ActivityError, deadline: Deadline | None) -> None:
         kind, message = describe(error)
@@ -367,15 +374,15 @@ class StepRunner:
             self.end(step, message, StepStatus.FAILED)
             raise IncidentEnded(outcome, message)
         transient = kind is None or kind in TRANSIENT
-        again = (
-            "It is tried again by itself later, or now with `resume`." if transient else "Press `resume` when mended."
-        )
-        await self.park(step, f"{step} failed: {message} {again}", retries_itself=transient, deadline=deadline)
+        says = needs_human.failed(step, kind, message, self._incident.request.node, transient=transient)
+        await self.park(step, says, retries_itself=transient, deadline=deadline)
 
-    async def _wait_for_human(
+    async def wait_for_human(
         self, stand: Stand, says: str, answered: Callable[[], bool], *, by_itself: Callable[[], bool]
     ) -> None:
+        """Wait until it is ``answered``, saying again and again that a human is needed, or go on ``by_itself``."""
         self._waits_at = stand
+        self._incident.asked_at, self._incident.asked_again = workflow.now(), 0
         self._publish(Phase.NEEDS_HUMAN)
         patience = self._incident.policy.deadlines.escalation
         try:
@@ -386,10 +393,14 @@ class StepRunner:
                 workflow.metric_meter().create_counter("nodemend_escalations", "Waits for a human").add(1)
                 if by_itself():
                     return
+                self._incident.asked_again += 1
+                if workflow.patched("escalations-are-shown"):
+                    self.escalate()
                 # Doubling bounds the history of an incident that nobody looks at for weeks.
                 patience *= 2
         finally:
             self._waits_at = None
+            self._incident.asked_at = None
         self._publish(Phase.ADMITTED)
 
     async def _wait(self, done: Callable[[], bool], patience: timedelta, summary: str) -> bool:

@@ -78,10 +78,15 @@ class Work:
             return ""
         return "; ".join(f"{job.job} would end for good ({job.why})" for job in self._jobs.jobs if job.ends)
 
+    def pods(self) -> int:
+        """How many pods work on the node."""
+        return sum(job.pods for job in self._jobs.jobs)
+
     def attempts(self) -> str:
         """What each job has left, for whoever approves."""
         bounded = [job for job in self._jobs.jobs if job.attempts_left is not None]
-        return "; ".join(f"{job.job}: {job.attempts_left} attempts left ({job.why})" for job in bounded)
+        words = "; ".join(f"{job.job}: {job.attempts_left} attempts left ({job.why})" for job in bounded)
+        return f"{words}." if words else ""
 
     async def hold(self) -> str:
         """Have leave to disturb the work, waiting for it as long as it takes. Returns what was got, in words."""

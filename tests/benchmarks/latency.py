@@ -55,7 +55,7 @@ def measure(stack: Stack, folder: Path) -> Iterator[Figure]:
     to_cordon = [closed - started for _, started, closed in times]
     note = f"{len(times)} incidents, one at a time; the largest"
     yield at_most("line_to_workflow_p50_s", percentile(to_workflow, 0.5), "s", 1.0, f"{len(times)} incidents")
-    yield at_most("line_to_workflow_p99_s", percentile(to_workflow, 0.99), "s", 2.0, note)
+    yield at_most("line_to_workflow_p99_s", percentile(to_workflow, 0.99), "s", 1.0, note)
     yield at_most("workflow_to_cordon_p50_s", percentile(to_cordon, 0.5), "s", 1.0, f"{len(times)} incidents")
     yield at_most("workflow_to_cordon_p99_s", percentile(to_cordon, 0.99), "s", 3.0, note)
     yield at_most("watch_rss_mib", watch_rss, "MiB", 20.0, "the largest of them, after its finding")

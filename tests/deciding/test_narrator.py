@@ -9,14 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.fault import RemediationRequest
+from contract.gates import GateRecord
 from contract.incident import StepStatus
-from contract.names import Outcome, Phase, Step
+from contract.names import ErrorType, Outcome, Phase, Step
 from contract.policy import Mode
+from contract.price import Price
 from tests.runbook.world import NOW, finding, identity
 from workflows.assess import assess
 from workflows.incident_state import Incident
 from workflows.narrator import DETAILS_MAX, narrate
+from workflows.needs_human import failed
 from workflows.override_table import Stand
+from workflows.sentences import gate
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -45,8 +49,33 @@ def incident() -> Incident:
 def parked() -> Incident:
     made = incident()
     made.phase = Phase.NEEDS_HUMAN
-    made.summary = "drain failed: The node is not empty in time: web/web-1 (PodDisruptionBudget web). Press `resume`."
+    made.summary = failed(
+        Step.DRAIN,
+        ErrorType.DRAIN_BLOCKED,
+        "The node is not empty in time: web/web-1 (PodDisruptionBudget web).",
+        "node-1",
+        transient=False,
+    )
     made.begin(Step.DRAIN, NOW, made.summary, StepStatus.FAILED)
+    return made
+
+
+def at_gate() -> Incident:
+    made = incident()
+    made.phase = Phase.NEEDS_HUMAN
+    record = GateRecord(
+        before=Step.REPLACE,
+        plan="1a2b3c4d",
+        why="The policy asks for the approvals of 2 people before replace.",
+        approvals=2,
+        approved_by=("ada",),
+        asked_at=NOW,
+        price=Price(at=NOW, group="trn1", others=3, free=1, idle=16),
+    )
+    made.gates.append(record)
+    assert made.plan
+    made.summary = gate(record, made.plan, "node-1")
+    made.begin(Step.REPLACE, NOW + timedelta(minutes=1), made.summary, StepStatus.WAITING)
     return made
 
 
@@ -70,6 +99,7 @@ def unknown() -> Incident:
     [
         ("running", incident(), Stand.RUNNING, Step.DRAIN),
         ("parked", parked(), Stand.PARKED, Step.DRAIN),
+        ("at-gate", at_gate(), Stand.AT_GATE, Step.REPLACE),
         ("closed", closed(), Stand.CLOSED, None),
         ("starting", unknown(), Stand.RUNNING, Step.IDENTIFY),
     ],

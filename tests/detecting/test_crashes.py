@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detector.catalogue import catalogue
+from detector.counters import Counters
 from detector.couriers import Couriers
 from detector.exporter import Exporter
 from detector.marker import Marker
@@ -72,9 +73,11 @@ def crashing_at(act: int, part: float) -> Iterator[None]:
 class Life:
     """One life of a watch, turned by hand."""
 
-    def __init__(self, log: Path, folder: Path) -> None:
+    def __init__(self, log: Path, folder: Path, devices: Path | None = None) -> None:
         self.exporter = Exporter("127.0.0.1", 0)
-        self.watch = Watch(str(log), str(folder), RULES, self.exporter, Marker(str(log), 0), NoCouriers(str(folder)))
+        self.counters = Counters(str(devices or folder / "no-devices"))
+        parts = self.exporter, Marker(str(log), 0), NoCouriers(str(folder)), self.counters
+        self.watch = Watch(str(log), str(folder), RULES, *parts)
 
     def turn(self) -> None:
         self.watch._more, self.watch._house_at = True, 0.0  # wait for nothing, see to everything

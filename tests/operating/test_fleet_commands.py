@@ -76,6 +76,7 @@ async def test_resume_of_what_is_not_paused_is_refused_with_what_is(environment:
     assert "Still paused: trn1 (by ada: driver roll-out)" in said
 
 
+@pytest.mark.thorough  # the command waits eight seconds for an answer
 async def test_pause_without_workers_is_left_as_a_signal(environment: dict[str, str]) -> None:
     code, said, _ = await run(environment, "pause", *WHO, "--output", "json")
     assert (code, json.loads(said)["applied"]) == (0, False)

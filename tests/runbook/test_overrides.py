@@ -277,3 +277,17 @@ async def test_overrides_are_described_for_the_ui(play: Play, world: World) -> N
     assert "You can send" in metadata.current_details
     stuck.let_go.set()
     await asyncio.wait_for(incident.result(), 20)
+
+
+async def test_acknowledging_is_in_the_record_and_moves_nothing(play: Play, world: World) -> None:
+    world.on(ActivityName.DRAIN_NODE, fails(ErrorType.DRAIN_BLOCKED))
+    incident = await play.start()
+    await incident.until_phase(Phase.NEEDS_HUMAN)
+    await incident.press(OverrideName.ACKNOWLEDGE, by="grace")
+    assert (await incident.now()).phase is Phase.NEEDS_HUMAN
+    await incident.press(OverrideName.RESUME)
+    report = await incident.result()
+    assert [(o.name, o.by, o.accepted) for o in report.overrides] == [
+        (OverrideName.ACKNOWLEDGE, "grace", True),
+        (OverrideName.RESUME, "ada", True),
+    ]

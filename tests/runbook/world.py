@@ -16,6 +16,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
 from contract import acts, gang
+from contract.corroboration import Circumstances
 from contract.fault import DataTrust, FaultReport, RemediationRequest, Verdict
 from contract.identity import NodeIdentity
 from contract.incident import IncidentReport
@@ -32,6 +33,7 @@ from contract.names import (
 )
 from contract.permit import AskPermit, PermitAnswer, ReturnPermits
 from contract.policy import Deadlines, GroupPolicy, Mode
+from contract.price import JobPrice, Price, PriceDisruption
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 Script = Callable[[Any], Any]
@@ -120,6 +122,8 @@ class World:
 
     policy: GroupPolicy = field(default_factory=fast)
     who: NodeIdentity | None = field(default_factory=identity)
+    around: Circumstances | None = None
+    """What `identify` finds around a doubtful finding; None for a worker from before corroboration."""
     scripts: dict[ActivityName, Script] = field(default_factory=dict)
     calls: list[tuple[ActivityName, Any]] = field(default_factory=list)
 
@@ -152,6 +156,7 @@ class World:
                 policy_version="v1",
                 permit=permit,
                 proven=tuple(report.key for report in argument.reports),
+                circumstances=self.around,
             )
         return self.usual(argument)
 
@@ -169,6 +174,9 @@ class World:
                 return acts.Evidence(kept=("kernel lines",))
             case gang.FindJobs():
                 return gang.JobsOnNode(jobs=(gang.JobOnNode(job="default/Job/train", declared=True),), jobs_total=1)
+            case PriceDisruption():
+                job = JobPrice(job="default/Job/train", pods=1, accelerators=16, declared=True, step=900, saved_at=NOW)
+                return Price(at=NOW + timedelta(minutes=12), jobs=(job,), jobs_total=1, pods=1, group="trn1", others=5)
             case gang.JoinGang(member=member):
                 return gang.GangState(job="default/Job/train", stage=gang.GangStage.RELEASED, members=(member.key,))
             case gang.LookAtGang():
@@ -223,6 +231,7 @@ _ARGUMENTS: dict[ActivityName, type] = {
     ActivityName.GIVE_BACK_NODE: acts.GiveBackNode,
     ActivityName.PRESERVE_EVIDENCE: acts.PreserveEvidence,
     ActivityName.FIND_JOBS: gang.FindJobs,
+    ActivityName.PRICE_DISRUPTION: PriceDisruption,
     ActivityName.JOIN_GANG: gang.JoinGang,
     ActivityName.AWAIT_GANG: gang.JoinGang,
     ActivityName.LEAVE_GANG: gang.LeaveGang,

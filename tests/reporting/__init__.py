@@ -1,0 +1,1 @@
+"""What is left of an incident: its record, where it goes, and how people read it."""

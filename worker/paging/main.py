@@ -1,0 +1,158 @@
+"""``nodemend page``: looks every few seconds what needs a human, and tells each place what it does not know yet.
+
+One process, like ``watch-cluster``: two of them would tell Slack everything twice. What was told is kept in a file, so
+that a restart repeats nothing and an alert that ended meanwhile is still resolved.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from activities.preserve import write_whole
+from contract.model import Message
+from contract.names import ExitCode
+from worker.clients import cluster_client
+from worker.errors import StartError, problems
+from worker.logs import configure_logs
+from worker.paging.alerts import Alert, Told
+from worker.paging.sources import Sources
+from worker.paging.webhooks import NotToldError, PagerDuty, PlainJson, Slack, Webhook
+from worker.temporal import connect, load_connection, make_runtime
+
+_log = logging.getLogger(__name__)
+_STATE: Final = "pager.json"
+_PAGERDUTY: Final = "https://events.pagerduty.com/v2/enqueue"
+
+
+class PagerSettings(BaseSettings):
+    """``NODEMEND_*`` of ``nodemend page``."""
+
+    model_config = SettingsConfigDict(env_prefix="NODEMEND_", extra="ignore", frozen=True)
+
+    cluster: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
+    record_dir: Path = Path("records")
+    ui_url: str = ""
+    slack_url: SecretStr = SecretStr("")
+    pagerduty_key: SecretStr = SecretStr("")
+    pagerduty_url: str = _PAGERDUTY
+    webhook_url: SecretStr = SecretStr("")
+    webhook_secret: SecretStr = SecretStr("")
+    page_every: float = Field(default=15.0, gt=0, description="Seconds between two looks.")
+    log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+
+    def places(self) -> list[Webhook]:
+        """Where alerts are told.
+
+        Raises:
+            StartError: nowhere.
+        """
+        secret = self.webhook_secret.get_secret_value()
+        places: list[Webhook] = []
+        if url := self.slack_url.get_secret_value():
+            places.append(Slack(url, secret))
+        if key := self.pagerduty_key.get_secret_value():
+            places.append(PagerDuty(self.pagerduty_url, key, secret))
+        if url := self.webhook_url.get_secret_value():
+            places.append(PlainJson(url, secret))
+        if not places:
+            raise StartError(
+                "Nobody is set to be paged.",
+                "Set NODEMEND_SLACK_URL, NODEMEND_PAGERDUTY_KEY or NODEMEND_WEBHOOK_URL.",
+                ExitCode.CONFIG,
+            )
+        return places
+
+
+class Memory(Message):
+    """What each place was told."""
+
+    told: dict[str, Told] = Field(default_factory=dict)
+
+
+class Pager:
+    """Tells each place what it does not know."""
+
+    def __init__(self, read: Callable[[], Awaitable[Iterable[Alert]]], places: Sequence[Webhook], state: Path) -> None:
+        self._read = read
+        self._places = places
+        self._state = state
+        self._memory = _remembered(state)
+
+    async def look(self) -> None:
+        """One look. A place that takes nothing now keeps no other one waiting, and is told with a later look."""
+        alerts = list(await self._read())
+        await asyncio.gather(*(self._tell(place, alerts) for place in self._places))
+
+    async def _tell(self, place: Webhook, alerts: Sequence[Alert]) -> None:
+        for event, alert in list(self._memory.told.get(place.name, Told()).due(alerts)):
+            try:
+                await asyncio.to_thread(place.tell, event, alert)
+            except NotToldError as error:
+                _log.warning("%s was not told (%s of %s): %s. It is tried again.", place.name, event, alert.key, error)
+                return
+            _log.info("%s was told: %s of %s", place.name, event, alert.key)
+            told = self._memory.told.get(place.name, Told()).after(event, alert)
+            self._memory = Memory(told={**self._memory.told, place.name: told})
+            self._keep()
+
+    def _keep(self) -> None:
+        try:
+            write_whole(self._state, self._memory.model_dump_json())
+        except OSError as error:
+            _log.warning("%s cannot be written (%s): a restart would page again.", self._state, error.strerror)
+
+
+def _remembered(state: Path) -> Memory:
+    try:
+        return Memory.model_validate_json(state.read_text(encoding="utf-8"))
+    except (OSError, ValidationError):
+        return Memory()
+
+
+async def _page(settings: PagerSettings) -> None:
+    places = settings.places()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}/pager"
+    stopping = asyncio.create_task(stop.wait())
+    connecting = asyncio.create_task(connect(load_connection(), make_runtime(""), identity))
+    try:
+        await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not connecting.done():
+            return
+        sources = Sources(connecting.result(), cluster_client().nodes, settings.cluster, settings.ui_url)
+        pager = Pager(sources.read, places, settings.record_dir / _STATE)
+        _log.info("Paging: %s", ", ".join(place.name for place in places))
+        while not stopping.done():
+            await pager.look()
+            await asyncio.wait({stopping}, timeout=settings.page_every)
+    finally:
+        for task in (connecting, stopping):
+            task.cancel()
+
+
+def main() -> int:
+    """Run until told to stop; the exit code."""
+    try:
+        settings = PagerSettings()
+    except ValidationError as error:
+        print(f"nodemend page: {problems(error, 'NODEMEND_').upper()}", file=sys.stderr)
+        return ExitCode.CONFIG
+    configure_logs(settings.log_level)
+    try:
+        asyncio.run(_page(settings))
+    except StartError as error:
+        _log.error("%s", error)
+        return error.code
+    return ExitCode.OK

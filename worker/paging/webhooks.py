@@ -1,0 +1,146 @@
+"""Webhooks: an alert in the shape of Slack, of PagerDuty, or as plain JSON; signed where a secret is set.
+
+The signature is HMAC-SHA256 over the time and the body, as Slack and Stripe sign theirs, so that what is caught on the
+way can neither be changed nor played again later.
+"""
+
+import hashlib
+import hmac
+import json
+import time
+from abc import ABC, abstractmethod
+from typing import Any, Final
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from contract.model import SCHEMA_VERSION
+from worker.paging.alerts import Alert, Event
+
+SIGNATURE: Final = "X-Nodemend-Signature"
+TIMESTAMP: Final = "X-Nodemend-Timestamp"
+_PATIENCE: Final = urllib3.Timeout(connect=5.0, read=10.0)
+_RETRIES: Final = urllib3.Retry(
+    total=3, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=None, redirect=0
+)
+"""At once; what outlasts them is tried again with the next look, for as long as the alert lasts."""
+_SUMMARY_MAX: Final = 1024
+"""Of PagerDuty's ``payload.summary`` (Events API v2)."""
+_KEY_MAX: Final = 255
+"""Of PagerDuty's ``dedup_key``."""
+_BLOCK_MAX: Final = 2900
+"""Of a text of Slack's section block: 3,000 (Block Kit reference)."""
+_WORDS: Final = {Event.TRIGGER: "Needs a human", Event.ACKNOWLEDGE: "Seen", Event.RESOLVE: "Over"}
+_ICONS: Final = {Event.TRIGGER: ":rotating_light:", Event.ACKNOWLEDGE: ":eyes:", Event.RESOLVE: ":white_check_mark:"}
+
+
+class NotToldError(Exception):
+    """Nobody took it; it is tried again."""
+
+
+class Webhook(ABC):
+    """One place that alerts are told to."""
+
+    name: str
+
+    def __init__(self, url: str, secret: str = "") -> None:
+        self._url = url
+        self._secret = secret.encode()
+        self._pool = urllib3.PoolManager(timeout=_PATIENCE, retries=_RETRIES)
+
+    @abstractmethod
+    def body(self, event: Event, alert: Alert) -> dict[str, Any]:
+        """What is sent."""
+
+    def tell(self, event: Event, alert: Alert) -> None:
+        """Send it.
+
+        Raises:
+            NotToldError: it was not taken. The address is not in the text: of Slack, it is the secret.
+        """
+        data = json.dumps(self.body(event, alert), ensure_ascii=False).encode()
+        headers = {"Content-Type": "application/json", **self._signed(data)}
+        try:
+            answer = self._pool.request("POST", self._url, body=data, headers=headers)
+        except HTTPError as error:
+            raise NotToldError(type(error.__cause__ or error).__name__) from None
+        if not 200 <= answer.status < 300:
+            raise NotToldError(f"it answered {answer.status}")
+
+    def _signed(self, data: bytes) -> dict[str, str]:
+        if not self._secret:
+            return {}
+        now = str(int(time.time()))
+        return {TIMESTAMP: now, SIGNATURE: signature(self._secret, now, data)}
+
+
+def signature(secret: bytes, timestamp: str, data: bytes) -> str:
+    """What a receiver computes anew and compares in constant time."""
+    return "sha256=" + hmac.new(secret, timestamp.encode() + b"." + data, hashlib.sha256).hexdigest()
+
+
+class PlainJson(Webhook):
+    """For a receiver of your own."""
+
+    name = "json"
+
+    def body(self, event: Event, alert: Alert) -> dict[str, Any]:
+        """The alert as it is."""
+        return {"schema_version": SCHEMA_VERSION, "event": event, "alert": alert.model_dump(mode="json")}
+
+
+class Slack(Webhook):
+    """An incoming webhook of Slack."""
+
+    name = "slack"
+
+    def body(self, event: Event, alert: Alert) -> dict[str, Any]:
+        """Blocks, and a line for notifications."""
+        title = _slack(alert.title)
+        by = f" by {_slack(alert.acknowledged_by)}" if event is Event.ACKNOWLEDGE else ""
+        head = f"{_ICONS[event]} *{_WORDS[event]}{by}*: {f'<{alert.url}|{title}>' if alert.url else title}"
+        blocks = [_section(head)]
+        if event is Event.TRIGGER:
+            blocks.append(_section(_slack(alert.text)))
+            context = f"`{_slack(alert.command)}` · {_slack(alert.cluster)} · since {alert.since:%Y-%m-%d %H:%M} UTC"
+            blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": context[:_BLOCK_MAX]}]})
+        return {"text": f"{_WORDS[event]}{by}: {title}", "blocks": blocks}
+
+
+class PagerDuty(Webhook):
+    """PagerDuty's Events API v2. The alert's key is the dedup key: told twice, it pages once."""
+
+    name = "pagerduty"
+
+    def __init__(self, url: str, routing_key: str, secret: str = "") -> None:
+        super().__init__(url, secret)
+        self._routing_key = routing_key
+
+    def body(self, event: Event, alert: Alert) -> dict[str, Any]:
+        """An event; what is over or seen needs no more than its key."""
+        addressed = {"routing_key": self._routing_key, "event_action": event, "dedup_key": alert.key[-_KEY_MAX:]}
+        if event is not Event.TRIGGER:
+            return addressed
+        return {
+            **addressed,
+            "client": "Nodemend",
+            "links": [{"href": alert.url, "text": "Its page in the Temporal UI"}] if alert.url else [],
+            "payload": {
+                "summary": f"{alert.title}: {alert.text}"[:_SUMMARY_MAX],
+                "source": alert.node or alert.cluster,
+                "severity": alert.severity,
+                "timestamp": alert.since.isoformat(),
+                "component": alert.node,
+                "group": alert.cluster,
+                "custom_details": {"text": alert.text, "command": alert.command, "incident": alert.key},
+            },
+        }
+
+
+def _section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text[:_BLOCK_MAX]}}
+
+
+def _slack(text: str) -> str:
+    """Without markup: a kernel line must not mention a channel or make a link (Slack, "Escaping text")."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
