@@ -268,8 +268,8 @@ def uninstall(
         denied = error.type == ErrorType.ACCESS_DENIED
         code = ExitCode.NO_PERMISSION if denied else ExitCode.UNAVAILABLE
         raise CommandError(error.message, "Nodes, Leases, ConfigMaps and Jobs are read and cleared.", code) from error
-    if output is Output.JSON:
-        _print_json([vars(leftover) for leftover in found])
+    if output is not Output.TABLE:
+        print_document([vars(leftover) for leftover in found], output)
     else:
         lines = [
             f"{leftover.kind} {leftover.name}" + (f": {leftover.what}" if leftover.what else "") for leftover in found
