@@ -32,7 +32,7 @@ async def left(client: Client, name: str, cluster: ClusterLeftovers) -> list[Lef
     found = [Leftover("Pod", pod, "part of the installation") for pod in await asyncio.to_thread(cluster.still_running)]
     if await _schedule_exists(client, name):
         found.append(Leftover("Schedule", reaper_id(name)))
-    found += [Leftover("Workflow", handle.id, "runs") async for handle in _running(client, name)]
+    found += [Leftover("Workflow", handle.id, says) async for handle, says in _running(client, name)]
     return found + await asyncio.to_thread(cluster.found)
 
 
@@ -63,7 +63,7 @@ async def uninstall(client: Client, name: str, cluster: ClusterLeftovers, say: S
     if await _schedule_exists(client, name):
         await client.get_schedule_handle(reaper_id(name)).delete()
         say(f"Schedule {reaper_id(name)} is removed.")
-    async for handle in _running(client, name):
+    async for handle, _ in _running(client, name):
         await handle.terminate("nodemend uninstall")
         say(f"Workflow {handle.id} is terminated.")
     await asyncio.to_thread(cluster.clear, say)
@@ -76,19 +76,19 @@ def is_committed(report: IncidentReport | None) -> bool:
     return replacing or any(steps.get(step) in _HAPPENED for step in _AFTER)
 
 
-async def _running(client: Client, name: str) -> AsyncIterator[WorkflowHandle[Any, Any]]:
-    """The cluster's workflows that run: incidents, gangs, the budget, a look for orphans."""
+async def _running(client: Client, name: str) -> AsyncIterator[tuple[WorkflowHandle[Any, Any], str]]:
+    """The cluster's workflows that run, each with how it stands: incidents, gangs, the budget, a look for orphans."""
     async for incident in listed(client, name, open_only=True):
         if await _runs(incident.handle):
-            yield incident.handle
+            yield incident.handle, "past the point of no return" if is_committed(incident.report) else "open"
     query = f'ExecutionStatus="Running" AND WorkflowType IN ("{DISRUPT_GANG}", "{REAP_ORPHANS}")'
     async for execution in client.list_workflows(query):
         handle = client.get_workflow_handle(execution.id, run_id=execution.run_id)
         if await _cluster_of(client, handle) == name and await _runs(handle):
-            yield handle
+            yield handle, "runs"
     budget = client.get_workflow_handle(budget_id(name))
     if await _runs(budget):
-        yield budget
+        yield budget, "runs"
 
 
 async def _cluster_of(client: Client, handle: WorkflowHandle[Any, Any]) -> str:

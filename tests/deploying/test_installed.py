@@ -31,7 +31,7 @@ from tests.harness import QUICK_POLICY, WIDE_BUDGET, connect, http
 from tests.operating.command import nodemend
 from tests.refusing.test_give_back import as_others_left_it
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
 NAMESPACE = "fleet-care"
 soon = partial(wait_for, patience_s=120.0)

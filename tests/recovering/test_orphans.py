@@ -16,6 +16,8 @@ from contract.names import (
     HANDLED_ANNOTATION,
     OWNER_ANNOTATION,
     REAP_ORPHANS,
+    REPLACES_ANNOTATION,
+    STARTUP_TAINT,
     TASK_QUEUE,
     Outcome,
     Phase,
@@ -86,13 +88,13 @@ async def reap(client: Client) -> Reaped:
 async def test_terminated_incident_goes_on_while_its_fault_holds_and_else_its_node_is_given_back(
     local_stack: Stack, node_group: MakeNodeGroup, tmp_path: Path
 ) -> None:
-    group = node_group(4)
-    failing, mended, aborted, open_one = group.nodes
+    group = node_group(5)
+    failing, mended, aborted, open_one, replacement = group.nodes
     policy = write_policy(tmp_path / "policy.yaml", **{group.name: {**QUICK_POLICY, "approve_before": ["disrupt"]}})
     client = await connect(local_stack)
     with running_worker(local_stack, policy, tmp_path):
         handles = {}
-        for name in group.nodes:
+        for name in (failing, mended, aborted, open_one):
             handles[name] = await send(client, report_about(local_stack, name))
             await until(handles[name], lambda report: report.phase is Phase.NEEDS_HUMAN)
         first_run = (await handles[failing].describe()).run_id
@@ -103,13 +105,17 @@ async def test_terminated_incident_goes_on_while_its_fault_holds_and_else_its_no
         with local_stack.kubernetes.connected() as api:
             core: Any = kubernetes.CoreV1Api(api)
             core.patch_node_status(mended, {"metadata": {"annotations": {FINDING_DIGESTS_ANNOTATION: ""}}})
+            startup = {"taints": [{"key": STARTUP_TAINT, "value": "unverified", "effect": "NoSchedule"}]}
+            parent = {REPLACES_ANNOTATION: handles[mended].id}
+            core.patch_node(replacement, {"metadata": {"annotations": parent}, "spec": startup})
 
         reaped = await reap(client)
 
         ours = set(group.nodes)
         assert ours & set(reaped.restarted) == {failing}
         assert ours & set(reaped.given_back) == {mended}
-        assert not ours & set(reaped.left)
+        assert ours & set(reaped.left) == {replacement}
+        assert "nobody opens it to work" in reaped.left[replacement]
         again = client.get_workflow_handle(handles[failing].id, result_type=IncidentReport)
         report = await until(again, lambda report: report.phase is Phase.NEEDS_HUMAN)
         assert report.identity is not None
