@@ -46,7 +46,6 @@ CASES: dict[str, Json] = {
             "nodeSelector": {"pool": "system"},
         },
         "serviceMonitor": {"enabled": True},
-        "dashboards": {"enabled": True},
     },
     "temporal-cloud": {
         **BASIC,
