@@ -1,12 +1,13 @@
 """ReapOrphans: Terminate runs no clean-up, so somebody looks for the nodes that it leaves (DESIGN §3)."""
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kubernetes import client as kubernetes
-from temporalio.client import Client, ScheduleOverlapPolicy
+from temporalio.client import Client, ScheduleActionExecutionStartWorkflow, ScheduleOverlapPolicy
 
 from activities.orphans import identity_of, living
 from contract.fault import FaultReport
@@ -15,16 +16,14 @@ from contract.names import (
     FINDING_DIGESTS_ANNOTATION,
     HANDLED_ANNOTATION,
     OWNER_ANNOTATION,
-    REAP_ORPHANS,
     REPLACES_ANNOTATION,
     STARTUP_TAINT,
-    TASK_QUEUE,
     Outcome,
     Phase,
     reaper_id,
 )
 from contract.proof import digest
-from contract.reaping import Reaped, ReapOrphans
+from contract.reaping import Reaped
 from deploy.local.scene import nodes
 from deploy.local.stack import CLUSTER, Stack
 from tests.conftest import MakeNodeGroup
@@ -74,14 +73,18 @@ def test_identity_is_of_the_machine_that_the_node_is() -> None:
 
 
 async def reap(client: Client) -> Reaped:
-    """One look, as the schedule has it."""
-    result: Reaped = await client.execute_workflow(
-        REAP_ORPHANS,
-        ReapOrphans(cluster=CLUSTER),
-        id=f"{reaper_id(CLUSTER)}-test",
-        task_queue=TASK_QUEUE,
-        result_type=Reaped,
-    )
+    """One look of the schedule that a worker makes at its start."""
+    await keep_reaping(client, CLUSTER, 3600)
+    schedule = client.get_schedule_handle(reaper_id(CLUSTER))
+    try:
+        await schedule.trigger()
+        while not (looks := (await schedule.describe()).info.recent_actions):
+            await asyncio.sleep(0.1)
+        started = looks[0].action
+        assert isinstance(started, ScheduleActionExecutionStartWorkflow)
+        result: Reaped = await client.get_workflow_handle(started.workflow_id, result_type=Reaped).result()
+    finally:
+        await schedule.delete()
     return result
 
 
