@@ -54,9 +54,11 @@ rights: $(STAMP) ## Derive deploy/rbac from the calls that the tests make (an ho
 	  --ignore tests/operating/test_demo.py
 	$(BIN)/python -m deploy.rights build/calls
 
-lock: ## Resolve the dependencies again (needs uv)
+lock: ## Resolve the dependencies again, the images' too (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" -o requirements.lock
+	$(MAKE) install
+	$(BIN)/python -m deploy.docker.locks
 
 clean: ## Remove what was built here (the control plane in the user cache stays)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

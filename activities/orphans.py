@@ -69,7 +69,8 @@ class OrphanActivity:
         restarted: dict[str, str] = {}
         given_back: dict[str, str] = {}
         left: dict[str, str] = {}
-        for node in await asyncio.to_thread(self._cluster.nodes):
+        nodes = await asyncio.to_thread(self._cluster.nodes)
+        for node in nodes:
             if sum(map(len, (restarted, given_back, left))) >= _NAMED_MAX:
                 break
             name, owner = node["metadata"]["name"], read_owner(node)
@@ -95,7 +96,14 @@ class OrphanActivity:
                     left[name] = str(error)
                     continue
                 given_back[name] = f"{owner.incident} was {story.ended}, and what it was about holds no more."
+        for node in nodes:
+            if why := left.get(node["metadata"]["name"]):
+                await asyncio.to_thread(self._tell, node, why)
         return Reaped(restarted=restarted, given_back=given_back, left=left)
+
+    def _tell(self, node: Json, why: str) -> None:
+        """For whoever asks `kubectl describe node` why nothing happens to it. One Event, however often it is seen."""
+        self._cluster.record_event(node, "NodemendLeft", why, key="nodemend-left", warning=True)
 
     async def _unproven_replacement(self, node: Json) -> str:
         parent = under_verification(node)

@@ -260,6 +260,51 @@ def history(
         _console().print(history_view(machines, key, namespace))
 
 
+@app.command(epilog=EXIT_CODES)
+def uninstall(
+    check: Annotated[
+        bool, typer.Option("--check", help="Only list what is there; exit code 1 when there is any.")
+    ] = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Clear what Nodemend leaves on Nodes, on the cluster and in Temporal, after `helm uninstall` (KUBECONFIG)."""
+    from temporalio.exceptions import ApplicationError
+
+    from cli.connection import cluster, connect
+    from cli.leftovers import ClusterLeftovers, Leftover
+    from cli.uninstall import SPOOL_HINT, left
+    from cli.uninstall import uninstall as clear
+    from contract.names import ErrorType
+    from worker.clients import cluster_client
+    from worker.errors import StartError
+
+    async def work() -> list[Leftover]:
+        name = cluster()
+        leftovers = ClusterLeftovers(cluster_client(), name)
+        client = await connect()
+        if not check:
+            await clear(client, name, leftovers, lambda line: typer.echo(line, err=True))
+        return await left(client, name, leftovers)
+
+    try:
+        found = _run(work())
+    except StartError as error:
+        raise CommandError(str(error), "", error.code) from error
+    except ApplicationError as error:
+        denied = error.type == ErrorType.ACCESS_DENIED
+        code = ExitCode.NO_PERMISSION if denied else ExitCode.UNAVAILABLE
+        raise CommandError(error.message, "Nodes, Leases, ConfigMaps and Jobs are read and cleared.", code) from error
+    if output is not Output.TABLE:
+        print_document([vars(leftover) for leftover in found], output)
+    else:
+        lines = [
+            f"{leftover.kind} {leftover.name}" + (f": {leftover.what}" if leftover.what else "") for leftover in found
+        ]
+        typer.echo("\n".join(lines) or "Nothing of Nodemend is left here.")
+        typer.echo(SPOOL_HINT, err=True)
+    _end(ExitCode.FAILED if found else ExitCode.OK)
+
+
 @app.command(add_help_option=False, context_settings=_PASS_ON)
 def local(context: typer.Context) -> None:
     """The embedded stack: Temporal, Kubernetes and AWS on this machine."""

@@ -40,9 +40,12 @@ CASES: dict[str, Json] = {
         },
         "image": {"registry": "123456789012.dkr.ecr.us-west-2.amazonaws.com", "tag": "0.1.0"},
         "policy": {"default": {"mode": "shadow"}, "groups": {"trn1-a": {"mode": "act"}}},
-        "worker": {"recordsClaim": "nodemend-records", "nodeSelector": {"pool": "system"}},
+        "worker": {
+            "recordsClaim": "nodemend-records",
+            "recordsS3": "s3://fleet-records/llama",
+            "nodeSelector": {"pool": "system"},
+        },
         "serviceMonitor": {"enabled": True},
-        "dashboards": {"enabled": True},
     },
     "temporal-cloud": {
         **BASIC,

@@ -68,6 +68,13 @@ def test_rights_are_the_derived_ones_and_no_others() -> None:
     assert shown == derived_sources()
 
 
+def test_packaged_chart_holds_what_the_links_lead_to(tmp_path: Path) -> None:
+    assert helm("package", str(CHART), "--destination", str(tmp_path)).returncode == 0
+    (package,) = tmp_path.glob("*.tgz")
+    done = helm("template", "nodemend", str(package), "--namespace", NAMESPACE, values=BASIC)
+    assert done.stdout == template(BASIC).stdout
+
+
 def test_in_another_namespace_rights_and_admission_policies_are_about_the_accounts_there() -> None:
     objects = [o for o in rendered(BASIC, "fleet") if o["kind"] in DERIVED]
     subjects = [s for o in objects for s in o.get("subjects", [])]

@@ -7,17 +7,18 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from kubernetes import client
+from kubernetes import client, config
 from kubernetes.client import ApiException
 
 from contract.incident import IncidentReport
-from contract.names import Outcome, incident_id
+from contract.names import ExitCode, Outcome, incident_id
 from deploy.local.build import locate_helm
 from deploy.local.machine import MachineShape
 from deploy.local.scene import create_node_group, wait_for
@@ -27,10 +28,13 @@ from tests.deploying.cluster import Kubelet
 from tests.deploying.rendering import CHART, Json
 from tests.detecting.running import HBM
 from tests.harness import QUICK_POLICY, WIDE_BUDGET, connect, http
+from tests.operating.command import nodemend
+from tests.refusing.test_give_back import as_others_left_it
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
 NAMESPACE = "fleet-care"
+soon = partial(wait_for, patience_s=120.0)
 SYSTEM = MachineShape(instance_type="m7i.large", device_resource="example.com/none", devices=1)
 
 
@@ -99,39 +103,44 @@ def said(log: Path, text: str) -> bool:
 
 async def test_chart_is_installed_works_and_is_removed(empty_cluster: Stack, tmp_path: Path) -> None:
     stack = empty_cluster
-    group, _ = create_node_group(stack, "trn1", 2), create_node_group(stack, "system", 2, shape=SYSTEM)
-    node, instance = group.nodes[0], group.instance_ids[0]
+    group, careful = create_node_group(stack, "trn1", 2), create_node_group(stack, "careful", 1)
+    create_node_group(stack, "system", 2, shape=SYSTEM)
+    node, instance, waiting = group.nodes[0], group.instance_ids[0], careful.nodes[0]
+    before = {name: as_others_left_it(stack, name) for name in (group.nodes[1], waiting)}
     shadow = {"default": {"mode": "shadow", "deadlines": {"settle": "PT0S"}}, "budget": WIDE_BUDGET}
     notes = helm(stack, "install", "nodemend", str(CHART), "--create-namespace", values=values_for(stack, shadow))
-    assert "Before `helm uninstall nodemend`" in notes
+    assert "helm uninstall nodemend -n fleet-care" in notes
 
     kubelet = Kubelet(stack, NAMESPACE, tmp_path)
-    wait_for(lambda: len(kubelet.pods("worker")) == len(kubelet.pods("watch-cluster")) == 2, "two replicas of each")
-    wait_for(lambda: len(kubelet.pods("detector")) == 2, "a detector on each Neuron node, and on no other")
+    soon(lambda: len(kubelet.pods("worker")) == len(kubelet.pods("watch-cluster")) == 2, "two replicas of each")
+    soon(lambda: len(kubelet.pods("detector")) == 3, "a detector on each Neuron node, and on no other")
     detectors = {pod["spec"]["nodeName"]: pod for pod in kubelet.pods("detector")}
-    assert set(detectors) == set(group.nodes)
-    pods = [kubelet.pods("worker")[0], kubelet.pods("watch-cluster")[0], detectors[node]]
+    assert set(detectors) == {*group.nodes, waiting}
+    pods = [kubelet.pods("worker")[0], kubelet.pods("watch-cluster")[0], detectors[node], detectors[waiting]]
     with ExitStack() as running:
-        worker, watch, _detector = [running.enter_context(kubelet.running(pod)) for pod in pods]
-        wait_for(lambda: said(worker, "health on"), "the worker to serve")
+        worker, watch, *_detectors = [running.enter_context(kubelet.running(pod)) for pod in pods]
+        soon(lambda: said(worker, "health on"), "the worker to serve")
         health = re.search(r"http://(127\.0\.0\.1:\d+)/healthz", worker.read_text())
         assert health
-        wait_for(lambda: http(f"http://{health[1]}/healthz")[0] == 200, "the worker's readiness")
+        soon(lambda: http(f"http://{health[1]}/healthz")[0] == 200, "the worker's readiness")
         assert http(f"http://{health[1]}/livez")[0] == 200
-        wait_for(lambda: said(watch, r"healthz are on"), "watch-cluster to serve")
+        soon(lambda: said(watch, r"healthz are on"), "watch-cluster to serve")
 
         kmsg = kubelet.mount(detectors[node])["/dev/kmsg"]
         write_line(kmsg, 1)
-        wait_for(lambda: sent(watch) == 1, "watch-cluster to hand the finding on")
+        soon(lambda: sent(watch) == 1, "watch-cluster to hand the finding on")
         await outcome_of(stack, node, instance, Outcome.SHADOWED)
 
-        acting = {**shadow, "groups": {group.name: QUICK_POLICY}}
+        asking = {**QUICK_POLICY, "approve_before": ["disrupt"]}
+        acting = {**shadow, "groups": {group.name: QUICK_POLICY, careful.name: asking}}
         helm(stack, "upgrade", "nodemend", str(CHART), values=values_for(stack, acting))
         kubelet.refresh("nodemend-policy", kubelet.mount(pods[0])["/etc/nodemend/policy"])
         write_line(kmsg, 2)
-        wait_for(lambda: sent(watch) == 2, "watch-cluster to hand the second finding on")
+        soon(lambda: sent(watch) == 2, "watch-cluster to hand the second finding on")
         await outcome_of(stack, node, instance, Outcome.REPLACED)
         assert instance in stack.fleet.terminated
+        write_line(kubelet.mount(detectors[waiting])["/dev/kmsg"], 3)
+        soon(lambda: as_others_left_it(stack, waiting)["unschedulable"], "the other one's quarantine")
 
         other = group.nodes[1]
         with kube(kubelet, detectors[other]) as core:
@@ -143,8 +152,27 @@ async def test_chart_is_installed_works_and_is_removed(empty_cluster: Stack, tmp
             forbidden(core.list_namespaced_secret, NAMESPACE)
             assert "status" in forbidden(core.patch_node_status, other, lie)
 
+        refused = nodemend("uninstall", **stack.environment())
+        assert refused.returncode == ExitCode.FAILED
+        assert "Nodemend still runs" in refused.stderr
+
     helm(stack, "uninstall", "nodemend", "--wait")
     assert left_of_release(stack) == []
+    for component in ("worker", "watch-cluster", "detector"):
+        soon(lambda of=component: not kubelet.pods(of), f"the pods of {component} to be gone")
+
+    checked = nodemend("uninstall", "--check", **stack.environment())
+    assert checked.returncode == ExitCode.FAILED
+    kinds = {line.partition(" ")[0] for line in checked.stdout.splitlines()}
+    assert kinds == {"Node", "Lease", "ConfigMap", "Schedule", "Workflow"}, checked.stdout
+    cleared = nodemend("uninstall", **stack.environment())
+    assert cleared.returncode == ExitCode.OK, cleared.stdout + cleared.stderr
+    assert (
+        f"Node {waiting} is given back as it was. Known against it: rule neuron-memory-uncorrectable" in cleared.stderr
+    )
+    assert nodemend("uninstall", "--check", **stack.environment()).returncode == ExitCode.OK
+    assert {name: as_others_left_it(stack, name) for name in before} == before
+    assert everything_of_ours(stack) == []
 
 
 def sent(log: Path) -> int:
@@ -161,18 +189,32 @@ def sent(log: Path) -> int:
     )
 
 
-def kube(kubelet: Kubelet, pod: Json) -> Any:
+@contextmanager
+def kube(kubelet: Kubelet, pod: Json) -> Iterator[Any]:
     """A client with a pod's own token."""
-    from contextlib import contextmanager
+    with config.new_client_from_config(str(kubelet.kubeconfig(pod))) as api:
+        yield client.CoreV1Api(api)
 
-    from kubernetes import config
 
-    @contextmanager
-    def connected() -> Iterator[Any]:
-        with config.new_client_from_config(str(kubelet.kubeconfig(pod))) as api:
-            yield client.CoreV1Api(api)
-
-    return connected()
+def everything_of_ours(stack: Stack) -> list[str]:
+    """Whatever bears our name, looked for without the command's own list of it."""
+    with stack.kubernetes.connected() as api:
+        core: Any = client.CoreV1Api(api)
+        leases = client.CoordinationV1Api(api).list_lease_for_all_namespaces().items
+        maps = core.list_config_map_for_all_namespaces().items
+        found = [f"{item.kind} {item.metadata.name}" for item in [*leases, *maps] if "nodemend" in item.metadata.name]
+        for node in core.list_node().items:
+            marks = [
+                *(node.metadata.annotations or {}),
+                *node.metadata.labels,
+                *(t.key for t in node.spec.taints or []),
+            ]
+            conditions = [condition.type for condition in node.status.conditions]
+            found += [f"{node.metadata.name}: {mark}" for mark in marks if "nodemend.io/" in mark]
+            found += [
+                f"{node.metadata.name}: {kind}" for kind in conditions if kind in ("NeuronHealth", "KernelLogHealth")
+            ]
+    return found
 
 
 def left_of_release(stack: Stack) -> list[str]:

@@ -1,12 +1,13 @@
 """ReapOrphans: Terminate runs no clean-up, so somebody looks for the nodes that it leaves (DESIGN §3)."""
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kubernetes import client as kubernetes
-from temporalio.client import Client, ScheduleOverlapPolicy
+from temporalio.client import Client, ScheduleActionExecutionStartWorkflow, ScheduleOverlapPolicy
 
 from activities.orphans import identity_of, living
 from contract.fault import FaultReport
@@ -15,14 +16,14 @@ from contract.names import (
     FINDING_DIGESTS_ANNOTATION,
     HANDLED_ANNOTATION,
     OWNER_ANNOTATION,
-    REAP_ORPHANS,
-    TASK_QUEUE,
+    REPLACES_ANNOTATION,
+    STARTUP_TAINT,
     Outcome,
     Phase,
     reaper_id,
 )
 from contract.proof import digest
-from contract.reaping import Reaped, ReapOrphans
+from contract.reaping import Reaped
 from deploy.local.scene import nodes
 from deploy.local.stack import CLUSTER, Stack
 from tests.conftest import MakeNodeGroup
@@ -72,27 +73,31 @@ def test_identity_is_of_the_machine_that_the_node_is() -> None:
 
 
 async def reap(client: Client) -> Reaped:
-    """One look, as the schedule has it."""
-    result: Reaped = await client.execute_workflow(
-        REAP_ORPHANS,
-        ReapOrphans(cluster=CLUSTER),
-        id=f"{reaper_id(CLUSTER)}-test",
-        task_queue=TASK_QUEUE,
-        result_type=Reaped,
-    )
+    """One look of the schedule that a worker makes at its start."""
+    await keep_reaping(client, CLUSTER, 3600)
+    schedule = client.get_schedule_handle(reaper_id(CLUSTER))
+    try:
+        await schedule.trigger()
+        while not (looks := (await schedule.describe()).info.recent_actions):
+            await asyncio.sleep(0.1)
+        started = looks[0].action
+        assert isinstance(started, ScheduleActionExecutionStartWorkflow)
+        result: Reaped = await client.get_workflow_handle(started.workflow_id, result_type=Reaped).result()
+    finally:
+        await schedule.delete()
     return result
 
 
 async def test_terminated_incident_goes_on_while_its_fault_holds_and_else_its_node_is_given_back(
     local_stack: Stack, node_group: MakeNodeGroup, tmp_path: Path
 ) -> None:
-    group = node_group(4)
-    failing, mended, aborted, open_one = group.nodes
+    group = node_group(5)
+    failing, mended, aborted, open_one, replacement = group.nodes
     policy = write_policy(tmp_path / "policy.yaml", **{group.name: {**QUICK_POLICY, "approve_before": ["disrupt"]}})
     client = await connect(local_stack)
     with running_worker(local_stack, policy, tmp_path):
         handles = {}
-        for name in group.nodes:
+        for name in (failing, mended, aborted, open_one):
             handles[name] = await send(client, report_about(local_stack, name))
             await until(handles[name], lambda report: report.phase is Phase.NEEDS_HUMAN)
         first_run = (await handles[failing].describe()).run_id
@@ -103,13 +108,17 @@ async def test_terminated_incident_goes_on_while_its_fault_holds_and_else_its_no
         with local_stack.kubernetes.connected() as api:
             core: Any = kubernetes.CoreV1Api(api)
             core.patch_node_status(mended, {"metadata": {"annotations": {FINDING_DIGESTS_ANNOTATION: ""}}})
+            startup = {"taints": [{"key": STARTUP_TAINT, "value": "unverified", "effect": "NoSchedule"}]}
+            parent = {REPLACES_ANNOTATION: handles[mended].id}
+            core.patch_node(replacement, {"metadata": {"annotations": parent}, "spec": startup})
 
         reaped = await reap(client)
 
         ours = set(group.nodes)
         assert ours & set(reaped.restarted) == {failing}
         assert ours & set(reaped.given_back) == {mended}
-        assert not ours & set(reaped.left)
+        assert ours & set(reaped.left) == {replacement}
+        assert "nobody opens it to work" in reaped.left[replacement]
         again = client.get_workflow_handle(handles[failing].id, result_type=IncidentReport)
         report = await until(again, lambda report: report.phase is Phase.NEEDS_HUMAN)
         assert report.identity is not None

@@ -1,0 +1,1 @@
+"""The images: a Dockerfile, and what goes into each."""
