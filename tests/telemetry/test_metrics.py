@@ -65,5 +65,7 @@ async def test_worker_serves_each_interval_of_an_incident_under_documented_names
         if re.search(rf'nodemend_interval_seconds_count{{.*interval="{interval}"', text)
     }
     assert counted == set(Interval)
+    # The alert on workers that are away asks for this one of the SDK.
+    assert "temporal_num_pollers{" in text
     # A drain of half an hour must not fall beyond the last bucket.
     assert 'le="1800"' in text
