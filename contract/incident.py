@@ -71,6 +71,8 @@ class IncidentReport(Message):
     schema_version: int = SCHEMA_VERSION
     incident_id: str
     run_id: str
+    trace_id: str = ""
+    """OpenTelemetry trace of the incident; empty where nothing named one at its start."""
     cluster: str
     node: str
     instance_id: str | None = None

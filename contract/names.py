@@ -290,6 +290,23 @@ DETECTOR_LEASE_PREFIX: Final = "nodemend-detector-"
 WATCH_CLUSTER: Final = "nodemend-watch-cluster"
 """Its Lease (who is active) and its ConfigMap (what was sent); the component of its Events."""
 
+# --- telemetry --------------------------------------------------------------------------------------------------
+
+
+class Interval(StrEnum):
+    """What an incident spends its time on: label ``interval`` of the histogram ``INTERVAL_METRIC``."""
+
+    DETECT = "detect"
+    QUARANTINE = "quarantine"
+    CHECKPOINT = "checkpoint"
+    DRAIN = "drain"
+    REPLACE = "replace"
+    VERIFY = "verify"
+
+
+INTERVAL_METRIC: Final = "nodemend_interval"
+DURATION_METRIC: Final = "nodemend_incident_duration"
+
 # --- sysexits.h: how processes end ------------------------------------------------------------------------------
 
 

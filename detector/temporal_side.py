@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from google.protobuf.duration_pb2 import Duration
 from pydantic import BaseModel
-from temporalio.api.common.v1 import Payload, Payloads, WorkflowType
+from temporalio.api.common.v1 import Header, Payload, Payloads, WorkflowType
 from temporalio.api.enums.v1 import WorkflowIdReusePolicy
 from temporalio.api.sdk.v1 import UserMetadata
 from temporalio.api.taskqueue.v1 import TaskQueue
@@ -22,6 +22,7 @@ from temporalio.service import ConnectConfig, RPCError, RPCStatusCode, ServiceCl
 from contract.fault import FaultReport, RemediationRequest
 from contract.names import REMEDIATE_NODE, REPORT_FAULT, TASK_QUEUE, incident_id
 from contract.payload_keys import Keyring, KeyringError, load_keyring
+from contract.trace import TRACE_HEADER, carrier
 from detector.trouble import Trouble
 
 _CALL: Final = timedelta(seconds=10)
@@ -92,6 +93,7 @@ def _request(namespace: str, report: FaultReport, keys: Keyring | None) -> Signa
         signal_input=Payloads(payloads=[_document(report, keys)]),
         identity=f"detector@{report.node}",
         request_id=report.request_id,
+        header=Header(fields={TRACE_HEADER: _json(carrier(report.request_id), None)}),
         # The node may fail again later.
         workflow_id_reuse_policy=WorkflowIdReusePolicy.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
         workflow_task_timeout=Duration(seconds=10),

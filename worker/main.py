@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 
 from pydantic import ValidationError
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.worker import Interceptor, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.all import node_activities
@@ -38,6 +38,7 @@ from worker.policy_file import PolicyFile
 from worker.schedules import keep_reaping
 from worker.settings import WorkerSettings, split_address
 from worker.temporal import connect, load_connection, make_runtime, register_search_attributes
+from worker.tracing import Tracing
 from workflows.disrupt_gang import DisruptGang
 from workflows.fleet_budget import FleetBudget
 from workflows.reap_orphans import ReapOrphans
@@ -51,7 +52,7 @@ BEAT: Final = timedelta(seconds=2)
 """How often acts beat: well under their heartbeat time-out, so that only a dead worker is silent that long."""
 STICKY: Final = timedelta(seconds=5)
 """How much later the incidents that a killed worker had in its cache move on."""
-PASSTHROUGH: Final = ("contract", "workflows", "pydantic", "pydantic_core", "annotated_types")
+PASSTHROUGH: Final = ("contract", "workflows", "pydantic", "pydantic_core", "annotated_types", "opentelemetry")
 """Loading the workflows anew for each incident costs a third of its CPU time in the worker. What the sandbox would
 hold, ``tests/deciding/test_determinism.py`` holds."""
 
@@ -89,6 +90,7 @@ async def _work(settings: WorkerSettings) -> None:
     cluster, auto_scaling = cluster_client(), auto_scaling_client()
     runtime = make_runtime(settings.metrics_address)
     health = Health()
+    tracing = Tracing()
     server = HealthServer(*split_address(settings.health_address), health)
     identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}"
     connecting = asyncio.create_task(connect(load_connection(), runtime, identity))
@@ -121,13 +123,16 @@ async def _work(settings: WorkerSettings) -> None:
                 gang = GangMemberActivities(client)
                 talking = [gang.join_gang, gang.await_gang, gang.leave_gang, gang.tell_gang]
                 asking = [permits.ask_permit, permits.return_permits]
-                worker = make_worker(client, [*acts, *talking, *asking, orphans.reap_orphans], executor)
+                worker = make_worker(
+                    client, [*acts, *talking, *asking, orphans.reap_orphans], executor, tracing=tracing.interceptor()
+                )
                 async with make_budget_worker(client, [budget.count_cluster, permits.deliver_grants]):
                     await _serve(worker, client, identity, health, stopping, server.address)
     finally:
         for task in (connecting, stopping, beating):
             task.cancel()
         server.close()
+        tracing.close()
 
 
 def make_worker(
@@ -136,6 +141,7 @@ def make_worker(
     executor: ThreadPoolExecutor,
     task_queue: str = TASK_QUEUE,
     beat: timedelta = BEAT,
+    tracing: Interceptor | None = None,
 ) -> Worker:
     """The worker as it runs in production, over the acts that it is given."""
     return Worker(
@@ -146,7 +152,7 @@ def make_worker(
         activity_executor=executor,
         max_concurrent_activities=ACTS_AT_ONCE,
         workflow_runner=sandbox(),
-        interceptors=[CareInterceptor(beat)],
+        interceptors=[*([tracing] if tracing else []), CareInterceptor(beat)],
         # Cancelling reaches an act with the answer to a heartbeat; the default would hold heartbeats back for 8 s.
         max_heartbeat_throttle_interval=beat,
         sticky_queue_schedule_to_start_timeout=STICKY,

@@ -23,7 +23,7 @@ from temporalio.runtime import (
 )
 from temporalio.service import PayloadLimitsConfig, RPCError, RPCStatusCode
 
-from contract.names import ExitCode, SearchAttribute
+from contract.names import DURATION_METRIC, INTERVAL_METRIC, ExitCode, SearchAttribute
 from contract.payload_codec import data_converter
 from contract.payload_keys import KeyringError
 from worker.errors import StartError
@@ -32,6 +32,8 @@ _log = logging.getLogger(__name__)
 
 _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 30.0
+_BUCKETS: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 14400.0, 86400.0)
+"""Seconds. The SDK's own buckets end where a drain begins."""
 _MEMO_WARN: Final = 32 * 1024
 """The memo carries the running report on purpose; the SDK's own warning starts at 2 KiB."""
 
@@ -54,7 +56,11 @@ def make_runtime(metrics_address: str) -> Runtime:
     """
     metrics = (
         PrometheusConfig(
-            bind_address=metrics_address, counters_total_suffix=True, unit_suffix=True, durations_as_seconds=True
+            bind_address=metrics_address,
+            counters_total_suffix=True,
+            unit_suffix=True,
+            durations_as_seconds=True,
+            histogram_bucket_overrides=dict.fromkeys((DURATION_METRIC, INTERVAL_METRIC), _BUCKETS),
         )
         if metrics_address
         else None

@@ -37,6 +37,7 @@ class Incident:
     incident_id: str
     run_id: str
     opened_at: datetime
+    trace_id: str = ""
     phase: Phase = Phase.QUEUED
     outcome: Outcome | None = None
     summary: str = "Looking at the report."
@@ -192,6 +193,7 @@ class Incident:
         return IncidentReport(
             incident_id=self.incident_id,
             run_id=self.run_id,
+            trace_id=self.trace_id,
             cluster=self.request.cluster,
             node=self.request.node,
             instance_id=self.identity.instance_id if self.identity else self.request.instance_id,

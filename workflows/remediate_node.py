@@ -31,6 +31,7 @@ with workflow.unsafe.imports_passed_through():
     from contract.permit import PermitKind, PermitRequest
     from contract.plan import Plan, Rung
     from contract.policy import Mode
+    from contract.trace import TRACE_HEADER, trace_id
     from workflows import sentences
     from workflows.approvals import Gatekeeper
     from workflows.assess import APPROVED_BY_SOMEONE, assess
@@ -79,6 +80,8 @@ class RemediateNode:
         info = workflow.info()
         self._fence = Fence(incident_id=info.workflow_id, run_id=info.run_id)
         self._incident = Incident(request, info.workflow_id, info.run_id, workflow.now())
+        if named := info.headers.get(TRACE_HEADER):
+            self._incident.trace_id = trace_id(named.data)
         self._controls = Controls()
         self._runner = StepRunner(self._incident, self._controls, self._publish)
         self._runner.prepare = self._prepare

@@ -11,8 +11,9 @@ from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
 with workflow.unsafe.imports_passed_through():
     from contract.incident import IncidentReport
-    from contract.names import INCIDENT_MEMO, Phase, SearchAttribute
+    from contract.names import DURATION_METRIC, INCIDENT_MEMO, INTERVAL_METRIC, Phase, SearchAttribute
     from workflows.incident_state import Incident
+    from workflows.intervals import intervals
     from workflows.narrator import narrate
     from workflows.step_runner import StepRunner
 
@@ -58,9 +59,10 @@ class Showcase:
         meter.create_counter("nodemend_incidents_closed", "Incidents by outcome").add(1)
         if report.closed_at:
             duration = report.closed_at - report.opened_at
-            meter.create_histogram_timedelta("nodemend_incident_duration", "First report to end", "duration").record(
-                duration
-            )
+            meter.create_histogram_timedelta(DURATION_METRIC, "First report to end", "duration").record(duration)
+        histogram = meter.create_histogram_timedelta(INTERVAL_METRIC, "What incidents spend time on", "duration")
+        for interval, spent in intervals(report).items():
+            histogram.record(spent, {"interval": str(interval)})
 
     def _updates(self) -> list[SearchAttributeUpdate]:  # type: ignore[type-arg]
         updates: list[SearchAttributeUpdate] = []  # type: ignore[type-arg]

@@ -1,0 +1,1 @@
+"""Grafana dashboards and Prometheus alert rules, written from one source: ``python -m deploy.monitoring``."""

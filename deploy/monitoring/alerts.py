@@ -1,0 +1,156 @@
+"""Prometheus alert rules: each names what it means and the page that says what to do."""
+
+from typing import Any, Final, NamedTuple
+
+RUNBOOKS: Final = "docs/"
+"""Relative to the repository: whoever hosts the pages puts an address before it."""
+
+
+class Alert(NamedTuple):
+    """One rule."""
+
+    name: str
+    expression: str
+    lasts: str
+    severity: str
+    summary: str
+    means: str
+    runbook: str
+
+
+ALERTS: Final = (
+    Alert(
+        "NodemendNeedsHuman",
+        "increase(nodemend_escalations_total[15m]) > 0",
+        "0m",
+        "page",
+        "An incident waits for a human, and was told again.",
+        "Its node stays closed and nothing happens to it. `nodemend status` lists those that wait first.",
+        "on-call.md",
+    ),
+    Alert(
+        "NodemendCommonCause",
+        "increase(nodemend_guards_raised_total[15m]) > 0",
+        "0m",
+        "page",
+        "Many nodes fail alike: a common cause is suspected.",
+        "Permits are held, so that a bad driver or switch does not have the fleet replaced. See `nodemend budget`.",
+        "operating.md#the-fleets-budget",
+    ),
+    Alert(
+        "NodemendBudgetHeld",
+        'sum by (kind, limit) (nodemend_permits_queued{limit!="new"}) > 0',
+        "1h",
+        "ticket",
+        "Incidents have waited for a permit for an hour, held by {{ $labels.limit }}.",
+        "Nodes with faults go on being used, or stay closed. `nodemend budget` says what they wait for.",
+        "operating.md#the-fleets-budget",
+    ),
+    Alert(
+        "NodemendStuckIncident",
+        "sum(nodemend_permits_held) > 0 and sum(increase(nodemend_incidents_closed_total[6h])) == 0",
+        "6h",
+        "ticket",
+        "Permits have been out for hours and no incident has ended.",
+        "A drain, a replacement or a human is waited for. `nodemend status` says of each which.",
+        "operating.md#reading-an-incident",
+    ),
+    Alert(
+        "NodemendDetectorBlind",
+        "max by (instance) (nodemend_detector_blind) == 1 or max by (instance) (nodemend_detector_deaf) == 1",
+        "5m",
+        "page",
+        "The detector at {{ $labels.instance }} cannot read its kernel log.",
+        "Faults of that node are seen by nobody. Its /healthz says why.",
+        "detector.md",
+    ),
+    Alert(
+        "NodemendRecordsLost",
+        'increase(nodemend_detector_records_lost_total{reason!="before_first"}[15m]) > 0',
+        "0m",
+        "ticket",
+        "The detector at {{ $labels.instance }} lost kernel records ({{ $labels.reason }}).",
+        "A fault may have been among them. A flood of lines, or a detector that was away.",
+        "detector.md#what-it-never-loses",
+    ),
+    Alert(
+        "NodemendReportsUndelivered",
+        "max by (instance) (nodemend_detector_spool_entries) > 0"
+        " or max by (instance) (nodemend_watch_reports_waiting) > 0",
+        "10m",
+        "page",
+        "Reports at {{ $labels.instance }} do not reach Temporal.",
+        "Faults are known and nothing is done about them. They wait on the disk, and are sent when Temporal answers.",
+        "operating.md#when-something-is-away",
+    ),
+    Alert(
+        "NodemendNobodyWatches",
+        "(sum(nodemend_watch_active) or vector(0)) < 1",
+        "5m",
+        "page",
+        "No replica of watch-cluster watches the cluster.",
+        "NotReady nodes, EC2 events and silent detectors are seen by nobody.",
+        "watch-cluster.md",
+    ),
+    Alert(
+        "NodemendDetectorsSilent",
+        "max(nodemend_watch_detectors_silent) > 0",
+        "15m",
+        "ticket",
+        "{{ $value }} detectors do not say that they live.",
+        "The Event DetectorSilent is on each Node. Their faults are seen by nobody.",
+        "watch-cluster.md#what-to-alert-on",
+    ),
+    Alert(
+        "NodemendOutageSuspected",
+        "max(nodemend_watch_outage) == 1 or max(nodemend_watch_silence_held) == 1",
+        "5m",
+        "page",
+        "So many nodes are away that watch-cluster holds its findings back.",
+        "More likely the network or the control plane than the machines: nothing is replaced for it.",
+        "watch-cluster.md#what-to-alert-on",
+    ),
+    Alert(
+        "NodemendNoPoller",
+        "absent(temporal_num_pollers > 0)",
+        "5m",
+        "page",
+        "No worker polls Temporal.",
+        "Reports are kept and nothing is repaired until one runs. See the workers' /healthz.",
+        "operating.md#when-something-is-away",
+    ),
+    Alert(
+        "NodemendPaused",
+        "max(nodemend_pauses) > 0",
+        "24h",
+        "ticket",
+        "An operator's pause has held repairs for a day.",
+        "End it with `nodemend budget resume`, or leave it on purpose.",
+        "operating.md#the-fleets-budget",
+    ),
+)
+
+
+def rules() -> dict[str, Any]:
+    """The rule file."""
+    return {
+        "groups": [
+            {
+                "name": "nodemend",
+                "rules": [
+                    {
+                        "alert": alert.name,
+                        "expr": alert.expression,
+                        "for": alert.lasts,
+                        "labels": {"severity": alert.severity},
+                        "annotations": {
+                            "summary": alert.summary,
+                            "description": alert.means,
+                            "runbook_url": RUNBOOKS + alert.runbook,
+                        },
+                    }
+                    for alert in ALERTS
+                ],
+            }
+        ]
+    }
