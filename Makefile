@@ -29,8 +29,8 @@ test: $(STAMP) ## Run every test (builds the local control plane on the first ru
 	$(BIN)/nodemend local build
 	$(BIN)/pytest $(SHARED)
 
-test-fast: $(STAMP) ## Run the tests that need no cluster
-	$(BIN)/pytest $(SHARED) -m "not stack and not thorough"
+test-fast: $(STAMP) ## Run the tests that need no server
+	$(BIN)/pytest $(SHARED) -m "not stack and not temporal and not thorough"
 
 check: $(STAMP) ## Formatting, lint, types, import layers
 	$(BIN)/ruff format --check .

@@ -127,7 +127,13 @@ def _current(report: IncidentReport) -> StepRecord | None:
 
 
 def _plain(text: str, most: int = _LINE_MAX) -> str:
-    return text.replace("<", "‹").replace(">", "›").replace("\n", " ")[:most]
+    plain = text.replace("<", "‹").replace(">", "›").replace("\n", " ")
+    if len(plain) <= most:
+        return plain
+    # Cut between sentences, else between words, and never within what is meant to be copied.
+    kept = plain[: most - 1]
+    kept = kept[: kept.rfind(". ") + 1] or kept[: kept.rfind(" ")] or kept
+    return (kept.rpartition("`")[0].rstrip() if kept.count("`") % 2 else kept) + "…"
 
 
 def _clock(moment: datetime | None) -> str:

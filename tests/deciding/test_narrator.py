@@ -133,3 +133,16 @@ def test_every_stand_says_what_can_be_pressed() -> None:
     for stand in Stand:
         text = narrate(incident().report(), stand, Step.VERIFY)
         assert ("You can send" in text) == (stand is not Stand.CLOSED)
+
+
+@given(
+    text=st.lists(
+        st.sampled_from(["Press `approve node-1`.", "It waits.", "word", "`" * 2, "x" * 300, "`a b c`"]), max_size=40
+    )
+)
+def test_sentence_that_is_cut_is_cut_between_words_and_leaves_no_half_of_a_command(text: list[str]) -> None:
+    made = parked()
+    made.summary = " ".join(text)
+    line = narrate(made.report(), Stand.PARKED, Step.DRAIN).split("\n\n")[1]
+    assert line.count("`") % 2 == 0
+    assert line == made.summary.strip() or line.endswith("…") or not made.summary.strip()

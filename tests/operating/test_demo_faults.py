@@ -23,6 +23,7 @@ SCENE = DemoScene(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", faults().values(), ids=lambda fault: fault.rule)
 def test_line_is_known_to_its_rule_and_names_the_demo_machine(fault: Fault) -> None:
     found = catalogue().match(about(fault.line, SCENE))

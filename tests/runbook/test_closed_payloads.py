@@ -1,6 +1,7 @@
 """With keys set, nothing that Temporal keeps of an incident is readable but its ids and its search attributes."""
 
 import base64
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.message import Message
-from temporalio.api.common.v1 import Payload, SearchAttributes
+from temporalio.api.common.v1 import Header, Payload, SearchAttributes
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
@@ -17,6 +18,7 @@ from contract.incident import IncidentReport
 from contract.names import TASK_QUEUE, ActivityName, ErrorType, Outcome, OverrideName, Phase, incident_id
 from contract.payload_codec import data_converter
 from contract.payload_keys import FOLDER_SETTING
+from contract.trace import TRACE_HEADER
 from detector.temporal_side import TemporalSide
 from tests.runbook.world import WORLDS, Incident, World, fails, finding, scripted_acts
 from worker.main import ACTS_AT_ONCE, make_worker
@@ -33,7 +35,7 @@ def keys(tmp_path: Path) -> Path:
 
 
 def payloads(message: Message) -> Iterator[Payload]:
-    """Every payload in a message, but those of search attributes, which Temporal has to read."""
+    """Every payload in a message, but search attributes, which Temporal has to read, and headers: see ``headers``."""
     for field, value in message.ListFields():
         if field.type != field.TYPE_MESSAGE:
             continue
@@ -45,8 +47,19 @@ def payloads(message: Message) -> Iterator[Payload]:
         for item in items:
             if isinstance(item, Payload):
                 yield item
-            elif isinstance(item, Message) and not isinstance(item, SearchAttributes):
+            elif isinstance(item, Message) and not isinstance(item, SearchAttributes | Header):
                 yield from payloads(item)
+
+
+def headers(message: Message) -> Iterator[tuple[str, Payload]]:
+    """What headers carry: the SDK does not close them, so they may hold nothing but the trace's id."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE and not field.message_type.GetOptions().map_entry:
+            for item in list(value) if field.is_repeated else [value]:
+                if isinstance(item, Header):
+                    yield from item.fields.items()
+                else:
+                    yield from headers(item)
 
 
 async def test_history_of_an_incident_holds_nothing_readable_from_the_detector_s_report_to_its_end(
@@ -79,3 +92,6 @@ async def test_history_of_an_incident_holds_nothing_readable_from_the_detector_s
     found = [payload for event in told for payload in payloads(event)]
     assert len(found) > 20
     assert {payload.metadata["encoding"] for payload in found} == {b"binary/encrypted"}
+    carried = [item for event in told for item in headers(event)]
+    assert {name for name, _ in carried} == {TRACE_HEADER}
+    assert {key for _, payload in carried for key in json.loads(payload.data)} == {"traceparent"}

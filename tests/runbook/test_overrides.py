@@ -118,7 +118,7 @@ async def test_gate_waits_for_an_approval(play: Play, world: World, step: Step) 
     world.policy = fast(approve_before=(step,))
     incident = await play.start()
     report = await incident.until_phase(Phase.NEEDS_HUMAN)
-    assert f"approval before {step}" in report.summary
+    assert f"Before {step} the policy asks for an approval." in report.summary
     assert "mark_instance_unhealthy" not in world.names()
     await incident.press(OverrideName.APPROVE)
     assert (await incident.result()).outcome is Outcome.REPLACED
@@ -129,7 +129,7 @@ async def test_one_approval_opens_one_gate(play: Play, world: World) -> None:
     incident = await play.start()
     await incident.until_phase(Phase.NEEDS_HUMAN)
     await incident.press(OverrideName.APPROVE, reason="drain it")
-    report = await incident.until(lambda report: "before replace" in report.summary)
+    report = await incident.until(lambda report: "Before replace" in report.summary)
     assert "mark_instance_unhealthy" not in world.names()
     await incident.press(OverrideName.APPROVE, reason="replace it")
     report = await incident.result()
@@ -221,7 +221,7 @@ async def test_signal_and_update_of_the_same_act_apply_once(play: Play, world: W
     act = {"by": "ada", "reason": "yes", "id": "act-1"}
     await incident.handle.signal(OverrideName.APPROVE, act)
     await incident.handle.execute_update(OverrideName.APPROVE, act)
-    report = await incident.until(lambda report: "before replace" in report.summary)
+    report = await incident.until(lambda report: "Before replace" in report.summary)
     await incident.handle.execute_update(OverrideName.APPROVE, act)
     report = await incident.now()
     assert len(report.overrides) == 1

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import urllib3
 import websocket
@@ -30,9 +30,12 @@ from worker.main import ACTS_AT_ONCE, make_worker
 from worker.temporal import register_search_attributes
 
 _QUEUE: Final = "screenshots"
-_SIZE: Final = "1280,1500"
-_LOADED_S: Final = 8.0
-"""How long the page has to draw itself."""
+_SIZE: Final = "1280,2000"
+_DRAWN: Final = "document.body.innerText.includes('Current Details') && document.querySelector('iframe') !== null"
+"""True once the page shows more than its skeleton; the UI puts Markdown into a frame of its own."""
+_FRAME_S: Final = 2.0
+"""How long that frame has to draw itself."""
+_DRAWN_WITHIN_S: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -107,17 +110,28 @@ def _picture(chromium: str, page: str, file: Path) -> None:
         try:
             line = next(line for line in browser.stderr if "DevTools listening" in line)
             port = line.rpartition("127.0.0.1:")[2].partition("/")[0]
-            time.sleep(_LOADED_S)
             answer = urllib3.request("GET", f"http://127.0.0.1:{port}/json/list").json()
             target = next(one for one in answer if one["type"] == "page")
             socket = websocket.create_connection(target["webSocketDebuggerUrl"], timeout=30)
-            socket.send(json.dumps({"id": 1, "method": "Page.captureScreenshot", "params": {"format": "png"}}))
-            while (told := json.loads(socket.recv())).get("id") != 1:
-                pass
-            file.write_bytes(base64.b64decode(told["result"]["data"]))
+            deadline = time.monotonic() + _DRAWN_WITHIN_S
+            while not _tell(socket, "Runtime.evaluate", expression=_DRAWN)["result"].get("value"):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{page} does not draw itself.")
+                time.sleep(0.5)
+            time.sleep(_FRAME_S)
+            told = _tell(socket, "Page.captureScreenshot", format="png")
+            file.write_bytes(base64.b64decode(told["data"]))
             socket.close()
         finally:
             browser.terminate()
+
+
+def _tell(socket: websocket.WebSocket, method: str, **parameters: str) -> dict[str, Any]:
+    socket.send(json.dumps({"id": 1, "method": method, "params": parameters}))
+    while (told := json.loads(socket.recv())).get("id") != 1:
+        pass
+    result: dict[str, Any] = told["result"]
+    return result
 
 
 def main() -> int:
