@@ -307,6 +307,20 @@ class Interval(StrEnum):
 INTERVAL_METRIC: Final = "nodemend_interval"
 DURATION_METRIC: Final = "nodemend_incident_duration"
 
+NEURON_CLOUDWATCH_NAMESPACE: Final = "NeuronHealthCheck"
+"""Of AWS's Neuron recovery agent: a metric per reason, dimensions ``ClusterName`` and ``InstanceId``."""
+CLOUDWATCH_NAMESPACE: Final = "Nodemend"
+
+
+class CloudWatchMetric(StrEnum):
+    """Metrics of ``CLOUDWATCH_NAMESPACE``, beside ``ClusterName`` by one dimension each."""
+
+    FAULTS = "Faults"
+    """By ``Reason``: findings that an incident took up."""
+    INCIDENTS_CLOSED = "IncidentsClosed"
+    """By ``Outcome``."""
+
+
 # --- sysexits.h: how processes end ------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ from activities.cluster import Cluster
 from activities.eviction import EVICTIONS_AT_ONCE
 from activities.written import NotingApiClient
 from contract.names import ExitCode
+from worker.cloudwatch import CloudWatch
 from worker.errors import StartError
 
 ACTS_AT_ONCE: Final = 100
@@ -51,6 +52,12 @@ def cluster_by(configuration: Any) -> Cluster:
 def archive_client(address: str) -> Archive | None:
     """The bucket that keeps records; None where no address is set."""
     return Archive(boto3.Session(region_name=os.environ.get("AWS_REGION") or None), address) if address else None
+
+
+def cloudwatch() -> CloudWatch:
+    """CloudWatch of the region in the surroundings."""
+    session = boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
+    return CloudWatch(session.client("cloudwatch"))
 
 
 def auto_scaling_client() -> AutoScaling:

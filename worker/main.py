@@ -29,7 +29,8 @@ from activities.orphans import OrphanActivity
 from activities.permits import PermitActivities, open_desk
 from activities.waiting_mark import WaitingMark
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, ExitCode
-from worker.clients import ACTS_AT_ONCE, archive_client, auto_scaling_client, cluster_client
+from worker.clients import ACTS_AT_ONCE, archive_client, auto_scaling_client, cloudwatch, cluster_client
+from worker.cloudwatch import MetricsInterceptor
 from worker.errors import StartError, problems
 from worker.health import Health, HealthServer, beat, watch_health
 from worker.interceptors import CareInterceptor
@@ -91,6 +92,7 @@ async def _work(settings: WorkerSettings) -> None:
     runtime = make_runtime(settings.metrics_address)
     health = Health()
     tracing = Tracing()
+    metrics = cloudwatch() if settings.cloudwatch else None
     server = HealthServer(*split_address(settings.health_address), health)
     identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}"
     connecting = asyncio.create_task(connect(load_connection(), runtime, identity))
@@ -124,7 +126,11 @@ async def _work(settings: WorkerSettings) -> None:
                 talking = [gang.join_gang, gang.await_gang, gang.leave_gang, gang.tell_gang]
                 asking = [permits.ask_permit, permits.return_permits]
                 worker = make_worker(
-                    client, [*acts, *talking, *asking, orphans.reap_orphans], executor, tracing=tracing.interceptor()
+                    client,
+                    [*acts, *talking, *asking, orphans.reap_orphans],
+                    executor,
+                    tracing=tracing.interceptor(),
+                    metrics=MetricsInterceptor(metrics) if metrics else None,
                 )
                 async with make_budget_worker(client, [budget.count_cluster, permits.deliver_grants]):
                     await _serve(worker, client, identity, health, stopping, server.address)
@@ -133,6 +139,8 @@ async def _work(settings: WorkerSettings) -> None:
             task.cancel()
         server.close()
         tracing.close()
+        if metrics:
+            await asyncio.to_thread(metrics.close)
 
 
 def make_worker(
@@ -142,6 +150,7 @@ def make_worker(
     task_queue: str = TASK_QUEUE,
     beat: timedelta = BEAT,
     tracing: Interceptor | None = None,
+    metrics: Interceptor | None = None,
 ) -> Worker:
     """The worker as it runs in production, over the acts that it is given."""
     return Worker(
@@ -152,7 +161,8 @@ def make_worker(
         activity_executor=executor,
         max_concurrent_activities=ACTS_AT_ONCE,
         workflow_runner=sandbox(),
-        interceptors=[*([tracing] if tracing else []), CareInterceptor(beat)],
+        # The metrics' is the innermost: it sees what acts answer, before their trail is put beside it.
+        interceptors=[*([tracing] if tracing else []), CareInterceptor(beat), *([metrics] if metrics else [])],
         # Cancelling reaches an act with the answer to a heartbeat; the default would hold heartbeats back for 8 s.
         max_heartbeat_throttle_interval=beat,
         sticky_queue_schedule_to_start_timeout=STICKY,

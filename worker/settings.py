@@ -36,6 +36,9 @@ class WorkerSettings(BaseSettings):
         ge=0.0,
         description="How often nodes are looked for whose incident was terminated; 0 makes no schedule for it.",
     )
+    cloudwatch: bool = Field(
+        default=False, description="Tell CloudWatch of faults (namespaces NeuronHealthCheck and Nodemend)."
+    )
     log_level: str = Field(
         default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe log level."
     )

@@ -46,6 +46,7 @@ CASES: dict[str, Json] = {
             "nodeSelector": {"pool": "system"},
         },
         "serviceMonitor": {"enabled": True},
+        "dashboards": {"enabled": True},
     },
     "temporal-cloud": {
         **BASIC,
