@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 
+from cli.doctor.command import doctor
 from cli.errors import INTERRUPTED, CommandError
 from cli.judging import commands
 from cli.output import Output, OutputOption, plain, print_document
@@ -452,6 +453,7 @@ def simulate(
         show(model, results)
 
 
+app.command(epilog=EXIT_CODES)(doctor)
 app.command(epilog=EXIT_CODES)(commands.plan)
 app.command(epilog=EXIT_CODES)(commands.replay)
 app.command(epilog=EXIT_CODES)(commands.scorecard)

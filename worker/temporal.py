@@ -174,7 +174,7 @@ async def register_search_attributes(client: Client) -> None:
     Raises:
         StartError: one is missing and may not be added from here, or has another type.
     """
-    known = await _known(client)
+    known = await known_search_attributes(client)
     wrong = [name for name, kind in _KINDS.items() if known.get(name, kind) != kind]
     if wrong:
         raise StartError(
@@ -208,7 +208,8 @@ async def register_search_attributes(client: Client) -> None:
     _log.info("Search attributes registered: %s", ", ".join(missing))
 
 
-async def _known(client: Client) -> dict[str, int]:
+async def known_search_attributes(client: Client) -> dict[str, int]:
+    """The namespace's search attributes and their types; none where they may not be listed."""
     try:
         answer = await client.operator_service.list_search_attributes(
             ListSearchAttributesRequest(namespace=client.namespace), timeout=timedelta(seconds=30)

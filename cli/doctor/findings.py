@@ -1,0 +1,183 @@
+"""What the doctor finds, from facts to words. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from contract.names import DETECTOR_LEASE_PREFIX
+from contract.policy import Mode, Policy
+from contract.replacement import Answer, Found
+from deploy.rights.calls import Call
+
+Json = dict[str, Any]
+
+_SILENT_AFTER: Final = 3
+"""Durations of its Lease, as ``watch-cluster`` has it."""
+_LOG_HEALTH: Final = "KernelLogHealth"
+_ACCELERATORS: Final = ("aws.amazon.com/neuron", "nvidia.com/gpu", "amd.com/gpu")
+_NEURON_AGENT: Final = "node-recovery"
+"""Container of AWS's Neuron node recovery agent (``k8s-neuron-problem-detector.yml`` of the Neuron SDK)."""
+_NAMED_MAX: Final = 5
+
+
+class Level(StrEnum):
+    """How much it matters."""
+
+    OK = "ok"
+    NOTE = "note"
+    """Worth knowing; repairs work."""
+    WRONG = "wrong"
+    """Repairs, or some of them, do not work."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    about: str
+    level: Level
+    says: str
+    means: str = ""
+    mend: str = ""
+
+
+def of_search_attributes(missing: Iterable[str], namespace: str) -> Finding:
+    """Without them an incident waits in its first task for ever."""
+    names = sorted(missing)
+    if not names:
+        return Finding("search attributes", Level.OK, "all are registered")
+    return Finding(
+        "search attributes",
+        Level.WRONG,
+        f"namespace {namespace} lacks {', '.join(names)}",
+        "an incident that sets one waits for ever, and saved views do not work",
+        "start a worker, which registers them, or: temporal operator search-attribute create (docs/operating.md)",
+    )
+
+
+def of_pollers(queue: str, pollers: int) -> Finding:
+    """Whether anybody works."""
+    if pollers:
+        return Finding(f"workers of {queue}", Level.OK, f"{pollers} poll")
+    return Finding(
+        f"workers of {queue}",
+        Level.WRONG,
+        "nobody polls",
+        "findings wait in Temporal; nothing is quarantined, drained or replaced",
+        "start workers (`nodemend work`; chart: worker.replicas), with this TEMPORAL_NAMESPACE",
+    )
+
+
+def of_rights(component: str, denied: Iterable[Call], asked: int) -> Finding:
+    """What RBAC refuses to one component."""
+    missing = sorted({f"{call.verb} {call.resource}" + (f".{call.group}" if call.group else "") for call in denied})
+    if not missing:
+        return Finding(f"rights of {component}", Level.OK, f"all {asked} calls that the tests were seen to make")
+    return Finding(
+        f"rights of {component}",
+        Level.WRONG,
+        f"may not {_some(missing)}",
+        "acts that need it stop and ask a human",
+        "apply deploy/rbac, or upgrade the chart; `--namespace` names where the service accounts are",
+    )
+
+
+def of_detectors(nodes: Iterable[Json], leases: Iterable[Json], now: datetime) -> Iterator[Finding]:
+    """Detectors that are missing, silent or blind."""
+    renewed = {
+        str(lease["metadata"]["name"]).removeprefix(DETECTOR_LEASE_PREFIX): lease["spec"]
+        for lease in leases
+        if str(lease["metadata"]["name"]).startswith(DETECTOR_LEASE_PREFIX)
+    }
+    there = {str(node["metadata"]["name"]): node for node in nodes}
+    missing = [name for name, node in there.items() if name not in renewed and _is_accelerated(node)]
+    silent = [name for name in there if name in renewed and _is_silent(renewed[name], now)]
+    blind = [
+        f"{name} ({condition.get('reason', '')})"
+        for name, node in there.items()
+        for condition in node.get("status", {}).get("conditions", [])
+        if condition.get("type") == _LOG_HEALTH and condition.get("status") == "True"
+    ]
+    unseen = "a fault there is not seen"
+    if missing:
+        mend = "see why the DaemonSet has no pod there: its affinity, or `kubectl describe daemonset`"
+        yield Finding("detectors", Level.WRONG, f"none on {_some(missing)}", unseen, mend)
+    if silent:
+        mend = "look at the pod's log there, and whether it may renew its Lease"
+        yield Finding("detectors", Level.WRONG, f"silent on {_some(silent)}", unseen, mend)
+    if blind:
+        mend = "the condition's message says why (docs/detector.md)"
+        yield Finding("detectors", Level.WRONG, f"they see nothing on {_some(blind)}", unseen, mend)
+    if not missing and not silent and not blind:
+        number = len(set(renewed) & set(there))
+        none = (
+            "no node has one, and none has accelerators" if not number else f"{number} of {len(there)} nodes have one"
+        )
+        yield Finding("detectors", Level.OK if number else Level.NOTE, none)
+
+
+def of_rivals(daemon_sets: Iterable[Json]) -> Iterator[Finding]:
+    """Others that would replace the same machines at once."""
+    for one in daemon_sets:
+        for container in one["spec"]["template"]["spec"].get("containers", []):
+            switched = {str(e.get("name")): str(e.get("value", "")) for e in container.get("env", [])}
+            if container["name"] == _NEURON_AGENT and switched.get("ENABLE_RECOVERY", "").lower() == "true":
+                yield Finding(
+                    "other repairers",
+                    Level.WRONG,
+                    f"the Neuron recovery agent ({one['metadata']['namespace']}/{one['metadata']['name']}) acts too",
+                    "it marks a machine unhealthy at once, without checkpoint or drain, while an incident works on it",
+                    'set its ENABLE_RECOVERY to "false" (docs/migration.md)',
+                )
+
+
+def of_group(name: str, found: Iterable[Found]) -> Iterator[Finding]:
+    """What the look before the point of no return would say of a group now."""
+    clean = True
+    for one in found:
+        clean = False
+        stops = one.answer in (Answer.WAIT, Answer.ASK)
+        yield Finding(
+            f"group {name}",
+            Level.WRONG if stops else Level.NOTE,
+            one.explanation,
+            f"the policy's answer is {one.answer}" + (": no machine of it is replaced by itself" if stops else ""),
+            f"change the group, or replacement.answers[{one.finding}] in the policy",
+        )
+    if clean:
+        yield Finding(f"group {name}", Level.OK, "nothing keeps it from replacing a machine")
+
+
+def of_policy(policy: Policy, groups: Mapping[str, str | None]) -> Iterator[Finding]:
+    """Whether the policy means the groups that there are. ``groups``: Auto Scaling group to EKS node group."""
+    there = {*groups, *(name for name in groups.values() if name)}
+    if unknown := sorted(set(policy.groups) - there):
+        yield Finding(
+            "policy",
+            Level.WRONG,
+            f"it names {_some(unknown)}, and no node is of such a group",
+            "what it says of them holds for nobody; their nodes, if misspelt, have the default",
+            f"groups here: {_some(sorted(there)) or 'none'}",
+        )
+    acting = [name for name, nodegroup in groups.items() if policy.for_node(name, nodegroup).mode is Mode.ACT]
+    if not acting:
+        yield Finding("policy", Level.NOTE, "no group is in mode act", "decisions are recorded and nothing is touched")
+    elif not unknown:
+        yield Finding("policy", Level.OK, f"acts on {_some(acting)}")
+
+
+def _is_silent(spec: Json, now: datetime) -> bool:
+    at = spec.get("renewTime")
+    within = timedelta(seconds=_SILENT_AFTER * float(spec.get("leaseDurationSeconds") or 600))
+    return not at or now - datetime.fromisoformat(str(at)) > within
+
+
+def _is_accelerated(node: Json) -> bool:
+    return any(str(key).startswith(_ACCELERATORS) for key in node.get("status", {}).get("capacity", {}))
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _NAMED_MAX
+    return ", ".join(names[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

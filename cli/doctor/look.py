@@ -1,0 +1,163 @@
+"""Looks at a live installation: Temporal, the cluster and AWS. Reads only."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any, Final, NoReturn
+
+from kubernetes import client as kubernetes
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from activities.auto_scaling import AutoScaling
+from activities.cluster import Cluster
+from activities.identify import IdentifyNodeActivity
+from activities.preflight import GroupFacts, findings
+from cli.connection import connect
+from cli.doctor.findings import (
+    Finding,
+    Level,
+    of_detectors,
+    of_group,
+    of_policy,
+    of_pollers,
+    of_rights,
+    of_rivals,
+    of_search_attributes,
+)
+from cli.errors import CommandError
+from contract.identity import NodeIdentity
+from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, SearchAttribute
+from contract.policy import Policy
+from deploy.components import NAMESPACE, Component
+from deploy.rights.__main__ import recorded
+from deploy.rights.calls import ANYWHERE, Call
+from worker.clients import auto_scaling_client, cluster_client
+from worker.errors import StartError
+from worker.temporal import known_search_attributes
+
+_AT_ONCE: Final = 50
+_DAEMON_SETS: Final = "/apis/apps/v1/daemonsets"
+
+
+async def examine(policy: Policy, namespace: str) -> list[Finding]:
+    """Everything that can be looked at from here; what cannot be reached is a finding, too."""
+    found = await _of_temporal()
+    try:
+        cluster = cluster_client()
+    except StartError as error:
+        return [*found, Finding("cluster", Level.WRONG, str(error), "nothing of it was looked at")]
+    return found + await asyncio.to_thread(lambda: list(_of_cluster(cluster, policy, namespace)))
+
+
+async def _of_temporal() -> list[Finding]:
+    try:
+        client = await connect()
+    except CommandError as error:
+        what, _, remedy = str(error).partition("\n")
+        return [Finding("Temporal", Level.WRONG, what, "no incident starts or goes on", remedy)]
+    known = await known_search_attributes(client)
+    queues = [of_pollers(queue, await _pollers(client, queue)) for queue in (TASK_QUEUE, BUDGET_TASK_QUEUE)]
+    return [
+        Finding("Temporal", Level.OK, f"answers, namespace {client.namespace}"),
+        of_search_attributes({str(name) for name in SearchAttribute} - set(known), client.namespace),
+        *queues,
+    ]
+
+
+async def _pollers(client: Client, queue: str) -> int:
+    answer = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace,
+            task_queue=TaskQueue(name=queue),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        )
+    )
+    return len(answer.pollers)
+
+
+def _of_cluster(cluster: Cluster, policy: Policy, namespace: str) -> Iterator[Finding]:
+    try:
+        nodes = cluster.nodes()
+        leases = cluster.read(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", "list leases") or {}
+        daemon_sets = cluster.read(_DAEMON_SETS, "list daemonsets.apps") or {}
+    except ApplicationError as error:
+        yield Finding("cluster", Level.WRONG, error.message, "nothing of it was looked at")
+        return
+    yield Finding("cluster", Level.OK, f"answers, {len(nodes)} nodes")
+    yield from _of_rights(cluster, namespace)
+    yield from of_detectors(nodes, leases.get("items", []), datetime.now(UTC))
+    yield from of_rivals(daemon_sets.get("items", []))
+    try:
+        yield from _of_groups(cluster, auto_scaling_client(), nodes, policy)
+    except (StartError, ApplicationError) as error:
+        said = error.message if isinstance(error, ApplicationError) else str(error)
+        yield Finding("AWS", Level.WRONG, said, "groups and policy were not looked at")
+
+
+def _of_rights(cluster: Cluster, namespace: str) -> Iterator[Finding]:
+    reviews: Any = kubernetes.AuthorizationV1Api(cluster.api)
+    for component in Component:
+        calls = [call for call in recorded() if call.component == component]
+        try:
+            denied = [call for call in calls if not _may(reviews, call, namespace)]
+        except kubernetes.ApiException as error:
+            yield Finding(
+                f"rights of {component}",
+                Level.NOTE,
+                f"they cannot be asked for ({error.status} {error.reason})",
+                mend="run the doctor as somebody who may create subjectaccessreviews.authorization.k8s.io",
+            )
+            return
+        yield of_rights(component, denied, len(calls))
+
+
+def _may(reviews: Any, call: Call, namespace: str) -> bool:
+    resource, _, subresource = call.resource.partition("/")
+    place = namespace if call.namespace == NAMESPACE else "" if call.namespace == ANYWHERE else call.namespace
+    attributes = {"group": call.group, "resource": resource, "verb": call.verb, "namespace": place}
+    attributes |= {"subresource": subresource} if subresource else {}
+    attributes |= {"name": call.name} if call.name else {}
+    answer = reviews.create_subject_access_review(
+        {"spec": {"user": f"system:serviceaccount:{namespace}:{call.component}", "resourceAttributes": attributes}}
+    )
+    return bool(answer.status.allowed)
+
+
+def _of_groups(cluster: Cluster, aws: AutoScaling, nodes: list[dict[str, Any]], policy: Policy) -> Iterator[Finding]:
+    def refuse(*_: Any) -> NoReturn:
+        raise AssertionError("looking at a machine asks for nothing")
+
+    name = os.environ.get("NODEMEND_CLUSTER", "")
+    looking = IdentifyNodeActivity(cluster, aws, lambda: policy, refuse, refuse, name)
+    # Of each group, one machine stands for all.
+    groups: dict[str, NodeIdentity] = {}
+    # Questions that come together are one call of AWS.
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as executor:
+        identities = list(executor.map(lambda node: looking.identity(name, node), nodes))
+    for identity in identities:
+        if identity.group:
+            groups.setdefault(identity.group, identity)
+    for group, identity in sorted(groups.items()):
+        rules = policy.for_node(group, identity.nodegroup).replacement
+        yield from of_group(group, findings(_facts(aws, group, identity), rules))
+    yield from of_policy(policy, {group: identity.nodegroup for group, identity in groups.items()})
+
+
+def _facts(aws: AutoScaling, name: str, identity: NodeIdentity) -> GroupFacts:
+    group = aws.group(name)
+    tags = {tag["Key"]: tag["Value"] for tag in group.get("Tags", [])} if group else {}
+    return GroupFacts(
+        identity=identity,
+        now=datetime.now(UTC),
+        group=group,
+        hooks=aws.hooks(name),
+        refreshes=aws.refreshes(name),
+        activities=aws.activities(name),
+        nodegroup=aws.eks.nodegroup(tags),
+    )
