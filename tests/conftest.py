@@ -51,6 +51,7 @@ def local_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield stack
         recording.keep_recording(stack.kubernetes.audit_log)
         recording.check_calls(stack.kubernetes.audit_log)
+        recording.check_aws_calls(stack.aws.note()["calls"])
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,6 +21,9 @@ RBAC_VARIABLE = "NODEMEND_TEST_RBAC"
 """Names a folder of other manifests for the components' rights, such as ones that lack a rule."""
 FORGING = "tests/rights/"
 """Tests that do in a component's name what it never does."""
+
+IAM = Path(__file__).parents[1] / "deploy" / "aws" / "iam"
+"""What AWS is asked to allow, a policy for each component."""
 
 ran: list[Test] = []
 """The tests of this session, in order."""
@@ -96,3 +99,21 @@ def check_calls(audit_log: Path) -> None:
     names = {test.name for test in ran}
     unmade = {call: test for call, test in known.items() if test in names and call not in made}
     assert not unmade, f"A right that no test needs any more: make rights. {unmade}"
+
+
+def allowed_actions() -> set[str]:
+    """Every action that a policy for AWS allows."""
+    policies = [json.loads(path.read_text(encoding="utf-8")) for path in IAM.glob("*.json")]
+    return {action for policy in policies for statement in policy["Statement"] for action in statement["Action"]}
+
+
+def check_aws_calls(seen: Iterable[str]) -> None:
+    """The policies for AWS suffice: they allow whatever Nodemend called in this session.
+
+    ``seen``: actions as moto counted them, without their service. Those of REST APIs (EKS, S3) have no name there.
+
+    Raises:
+        AssertionError: an action is allowed by no policy.
+    """
+    new = set(seen) - {action.partition(":")[2] for action in allowed_actions()} - {""}
+    assert not new, f"A new call of AWS: allow it in deploy/aws/iam. {new}"

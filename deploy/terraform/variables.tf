@@ -1,0 +1,28 @@
+variable "cluster" {
+  description = "Name of the EKS cluster; the same as NODEMEND_CLUSTER."
+  type        = string
+}
+
+variable "namespace" {
+  description = "Kubernetes namespace of Nodemend."
+  type        = string
+  default     = "nodemend"
+}
+
+variable "record_bucket" {
+  description = "Name of the bucket for reports and audit logs; empty for none."
+  type        = string
+  default     = ""
+}
+
+variable "record_retention_days" {
+  description = "How long Object Lock keeps a record from being changed or deleted."
+  type        = number
+  default     = 400
+}
+
+variable "alarm_emails" {
+  description = "Who is told of alarms; each confirms once by mail."
+  type        = list(string)
+  default     = []
+}

@@ -1,0 +1,80 @@
+"""What AWS is asked to allow and to watch: no more and no less than Nodemend calls, in words that AWS takes.
+
+That it suffices is looked at when the session ends: every call that moto saw is allowed (``tests.recording``).
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import boto3
+import pytest
+
+from contract.names import CLOUDWATCH_NAMESPACE, NEURON_CLOUDWATCH_NAMESPACE, CloudWatchMetric, Outcome
+from deploy.local.aws import running_aws
+from tests.recording import IAM, allowed_actions
+
+ROOT = Path(__file__).parents[2]
+ALARMS = ROOT / "deploy" / "aws" / "alarms.json"
+CALLED = re.compile(r"""["\s:](?P<action>(?:autoscaling|ec2|eks|s3|cloudwatch):[A-Z]\w+)""")
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Moto's server."""
+    with running_aws(tmp_path_factory.mktemp("aws")) as running, mock.patch.dict(os.environ, running.environment()):
+        yield
+
+
+def test_every_action_that_is_allowed_is_one_that_the_code_calls() -> None:
+    sources = [path for folder in ("activities", "worker", "detector") for path in (ROOT / folder).rglob("*.py")]
+    called = {found["action"] for path in sources for found in CALLED.finditer(path.read_text())}
+    assert allowed_actions() == called
+
+
+def test_nothing_but_looking_is_allowed_on_everything() -> None:
+    anywhere = {
+        action
+        for path in IAM.glob("*.json")
+        for statement in json.loads(path.read_text())["Statement"]
+        if statement["Resource"] == "*" and "Condition" not in statement
+        for action in statement["Action"]
+    }
+    changing = {action for action in anywhere if not action.split(":")[1].startswith(("Describe", "Get"))}
+    # ReportInstanceStatus knows no resources (Service Authorization Reference); it tells AWS, and changes nothing.
+    assert changing == {"ec2:ReportInstanceStatus"}
+
+
+@pytest.mark.parametrize("path", sorted(IAM.glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.usefixtures("aws")
+def test_policy_is_one_that_iam_takes(path: Path) -> None:
+    client: Any = boto3.client("iam")  # type: ignore[call-overload]
+    client.create_policy(PolicyName=path.stem, PolicyDocument=path.read_text())
+
+
+@pytest.mark.usefixtures("aws")
+def test_alarms_are_ones_that_cloudwatch_takes_on_metrics_that_there_are() -> None:
+    client: Any = boto3.client("cloudwatch")  # type: ignore[call-overload]
+    alarms = json.loads(ALARMS.read_text().replace("CLUSTER", "training"))
+    for alarm in alarms:
+        client.put_metric_alarm(**alarm)
+    found = client.describe_alarms()["MetricAlarms"]
+    assert {alarm["AlarmName"] for alarm in found} == {alarm["AlarmName"] for alarm in alarms}
+    told = json.dumps(alarms)
+    assert set(re.findall(r'"MetricName": "(\w+)"', told)) <= set(CloudWatchMetric)
+    assert set(re.findall(r"SUM\((\w+)\)", told)) <= set(CloudWatchMetric)
+    assert set(re.findall(r'"Name": "Outcome", "Value": "([\w-]+)"', told)) <= set(Outcome)
+
+
+def test_metrics_are_told_under_the_namespaces_that_the_policy_names() -> None:
+    (measure,) = [
+        statement
+        for statement in json.loads((IAM / "worker.json").read_text())["Statement"]
+        if statement["Sid"] == "Measure"
+    ]
+    told = measure["Condition"]["StringEquals"]["cloudwatch:namespace"]
+    assert told == [NEURON_CLOUDWATCH_NAMESPACE, CLOUDWATCH_NAMESPACE]
