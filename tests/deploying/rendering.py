@@ -67,6 +67,8 @@ CASES: dict[str, Json] = {
             "kmsg": {"deviceResource": "squat.ai/kmsg"},
             "rules": {"ours.yaml": "rules: []\n"},
         },
+        "payloads": {"keysSecret": "nodemend-payload-keys", "key": "2026-12"},
+        "pager": {"enabled": True, "secret": "nodemend-pager", "uiUrl": "https://temporal.example.com"},
     },
     "detector-only": {
         "cluster": "llama",

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
+from contract.payload_keys import FOLDER_SETTING, NAME_SETTING
 from deploy.components import ADMISSION, NAMESPACE, RBAC
 from detector.cluster.settings import WatchSettings
 from detector.settings import DetectorSettings
 from tests.deploying.rendering import BASIC, CASES, CHART, DERIVED, ROOT, Json, containers, helm, rendered, template
+from worker.paging.main import PagerSettings
 from worker.settings import WorkerSettings
 
 # Helm is built by `nodemend local build`, as the control plane is.
@@ -98,10 +100,12 @@ def test_roles_of_aws_are_annotations_of_the_accounts() -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_no_setting_is_misspelled(case: str) -> None:
     settings: dict[str, Any] = {"detector": DetectorSettings, "watch-cluster": WatchSettings, "worker": WorkerSettings}
+    settings["pager"] = PagerSettings
+    shared = {FOLDER_SETTING, NAME_SETTING}
     for name, container in containers(rendered(CASES[case])).items():
         known = {f"NODEMEND_{field.upper()}" for field in settings[name].model_fields}
         given = {e["name"] for e in container["env"] if e["name"].startswith("NODEMEND_")}
-        assert given <= known, name
+        assert given <= known | shared, name
 
 
 def test_detector_without_privileges_has_one_capability_and_the_seccomp_profile() -> None:
@@ -166,6 +170,8 @@ def test_wrong_value_is_named(path: str, value: Any, says: str) -> None:
         ({"temporal.apiKey.externalSecret.enabled": True}, "needs store.name and remoteKey"),
         ({"existingPolicy": "mine", "policy.default.mode": "act"}, "both given"),
         ({"detector.kmsg.deviceResource": "a/kmsg", "detector.selfTestSeconds": 60}, "read-only"),
+        ({"pager.enabled": True}, "nobody would be paged"),
+        ({"payloads.key": "2026-12"}, "names no Secret"),
     ],
 )
 def test_contradiction_is_refused_with_what_to_do(changes: Json, says: str) -> None:

@@ -71,6 +71,36 @@ app.kubernetes.io/component: {{ . }}
 - name: TEMPORAL_API_KEY
   valueFrom: {secretKeyRef: {name: {{ include "nodemend.apiKeySecret" . }}, key: {{ .Values.temporal.apiKey.key }}}}
 {{- end }}
+{{- with .Values.payloads }}
+{{- if .keysSecret }}
+- {name: NODEMEND_PAYLOAD_KEYS, value: /etc/nodemend/payload-keys}
+{{- end }}
+{{- with .key }}
+- {name: NODEMEND_PAYLOAD_KEY, value: {{ . | quote }}}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Where what it needs for that is mounted, and from which Secrets. */}}
+{{- define "nodemend.temporalMounts" -}}
+{{- if .Values.temporal.tls.secret }}
+- {name: temporal, mountPath: /etc/nodemend/temporal, readOnly: true}
+{{- end }}
+{{- if .Values.payloads.keysSecret }}
+- {name: payload-keys, mountPath: /etc/nodemend/payload-keys, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{/* Call with (dict "root" . "mode" "0440"). */}}
+{{- define "nodemend.temporalVolumes" -}}
+{{- if .root.Values.temporal.tls.secret }}
+- name: temporal
+  secret: {secretName: {{ .root.Values.temporal.tls.secret }}, defaultMode: {{ .mode }}}
+{{- end }}
+{{- if .root.Values.payloads.keysSecret }}
+- name: payload-keys
+  secret: {secretName: {{ .root.Values.payloads.keysSecret }}, defaultMode: {{ .mode }}}
+{{- end }}
 {{- end }}
 
 {{- define "nodemend.apiKeySecret" -}}
