@@ -76,10 +76,20 @@ async def test_death_between_temporal_and_the_ledger_is_no_second_signal(
     cluster: Cluster, node_group: MakeNodeGroup
 ) -> None:
     (node,) = node_group(1).nodes
+
+    def versions() -> set[str]:
+        events = cluster.core.list_namespaced_event("default", field_selector=f"involvedObject.name={node}").items
+        return {event.metadata.resource_version for event in events if event.source.component == WATCH_CLUSTER}
+
     cluster.condition(node, "ToasterReady", "False", "BurnsHot")
     with cluster.watching() as replica:
         sent(replica, 1)
+        wait_until(versions)
         replica.process.kill()
+    told = versions()
+    # Its owner goes on about it, in other words.
+    words = {"status": {"conditions": [{"type": "ToasterReady", "message": "It burns still."}]}}
+    cluster.core.patch_node_status(node, words, _content_type="application/strategic-merge-patch+json")
     # The worst moment: the incident that it started is over already.
     await close(cluster, node)
     # As it is, when it dies before the ledger is written; it may have been quicker.
@@ -87,6 +97,9 @@ async def test_death_between_temporal_and_the_ledger_is_no_second_signal(
         cluster.core.delete_namespaced_config_map(WATCH_CLUSTER, cluster.namespace)
     with cluster.watching() as replica:
         sent(replica, 1)
+        # Said once more, and that is the same Event.
+        wait_until(lambda: versions() != told)
+    assert len(versions()) == 1
     assert len(await cluster.reports(node)) == 1
 
 
