@@ -47,13 +47,15 @@ class Memory:
         retry_on_conflict(lambda: self._change(_KEY, added))
 
     def remember_tried(self, rung: TriedRung) -> None:
-        """Add one; the same rung of the same incident is there once."""
+        """Add one; the same rung on the same machine of an incident of that id is there once, as of the last time."""
+
+        def same(other: TriedRung) -> bool:
+            named = (rung.incident, rung.rung, rung.node, rung.instance_id)
+            return named == (other.incident, other.rung, other.node, other.instance_id)
 
         def added(text: str) -> str:
-            known = _read_tried(text)
-            if any((rung.incident, rung.rung) == (other.incident, other.rung) for other in known):
-                return text
-            return TriedRungs(rungs=(*known, rung)[-KEPT:]).model_dump_json(indent=1)
+            others = [other for other in _read_tried(text) if not same(other)]
+            return TriedRungs(rungs=(*others, rung)[-KEPT:]).model_dump_json(indent=1)
 
         retry_on_conflict(lambda: self._change(_TRIED_KEY, added))
 
