@@ -10,12 +10,11 @@ from contract.names import DETECTOR_LEASE_PREFIX
 from contract.policy import Mode, Policy
 from contract.replacement import Answer, Found
 from deploy.rights.calls import Call
+from detector.cluster.leases import SILENT_AFTER
+from detector.conditions import LOG_HEALTH
 
 Json = dict[str, Any]
 
-_SILENT_AFTER: Final = 3
-"""Durations of its Lease, as ``watch-cluster`` has it."""
-_LOG_HEALTH: Final = "KernelLogHealth"
 _ACCELERATORS: Final = ("aws.amazon.com/neuron", "nvidia.com/gpu", "amd.com/gpu")
 _NEURON_AGENT: Final = "node-recovery"
 """Container of AWS's Neuron node recovery agent (``k8s-neuron-problem-detector.yml`` of the Neuron SDK)."""
@@ -98,7 +97,7 @@ def of_detectors(nodes: Iterable[Json], leases: Iterable[Json], now: datetime) -
         f"{name} ({condition.get('reason', '')})"
         for name, node in there.items()
         for condition in node.get("status", {}).get("conditions", [])
-        if condition.get("type") == _LOG_HEALTH and condition.get("status") == "True"
+        if condition.get("type") == LOG_HEALTH and condition.get("status") == "True"
     ]
     unseen = "a fault there is not seen"
     if missing:
@@ -170,7 +169,7 @@ def of_policy(policy: Policy, groups: Mapping[str, str | None]) -> Iterator[Find
 
 def _is_silent(spec: Json, now: datetime) -> bool:
     at = spec.get("renewTime")
-    within = timedelta(seconds=_SILENT_AFTER * float(spec.get("leaseDurationSeconds") or 600))
+    within = timedelta(seconds=SILENT_AFTER * float(spec.get("leaseDurationSeconds") or 600))
     return not at or now - datetime.fromisoformat(str(at)) > within
 
 

@@ -10,7 +10,7 @@ from contract.names import DETECTOR_LEASE_PREFIX
 from detector.cluster.api import Api
 from detector.cluster.view import seconds
 
-_SILENT_AFTER: Final = 3
+SILENT_AFTER: Final = 3
 """Durations of its Lease."""
 
 
@@ -51,7 +51,7 @@ class Heartbeats:
         return {
             node: seconds(renewed)
             for node, (renewed, seen, duration) in self._seen.items()
-            if now - seen > _SILENT_AFTER * duration
+            if now - seen > SILENT_AFTER * duration
         }
 
     @property
