@@ -148,8 +148,8 @@ def test_second_detector_on_the_same_folder_waits(detector: Detector, tmp_path: 
 @pytest.mark.parametrize(
     ("wrong", "code", "says"),
     [
-        ({"NODEMEND_CLUSTER": ""}, 78, "NODEMEND_CLUSTER"),
-        ({"NODEMEND_DETECTOR_ADDRESS": "here"}, 78, "NODEMEND_DETECTOR_ADDRESS: Value error, must be host:port"),
+        ({"NODEMEND_CLUSTER": ""}, 78, "NODEMEND_CLUSTER: must be set"),
+        ({"NODEMEND_DETECTOR_ADDRESS": "here"}, 78, "NODEMEND_DETECTOR_ADDRESS: must be host:port"),
         ({"NODEMEND_DETECTOR_ADDRESS": "192.0.2.1:80"}, 78, "NODEMEND_DETECTOR_ADDRESS 192.0.2.1:80 cannot be used"),
         ({"NODEMEND_INSTANCE_ID": "mine"}, 78, "NODEMEND_INSTANCE_ID"),
         ({"NODEMEND_SPOOL_DIR": "/proc/nothing"}, 78, "NODEMEND_SPOOL_DIR"),
