@@ -217,7 +217,9 @@ class TestOnTheRealLog:
             assert 'nodemend_detector_records_lost_total{reason="while_away"} 0' in lost
             assert 'nodemend_detector_records_lost_total{reason="before_first"} 0' in lost
 
-    def test_k22_each_fault_of_a_flood_is_found_and_each_record_accounted_for(self, tmp_path: Path) -> None:
+    def test_k8_k22_each_fault_of_a_flood_before_the_start_is_found_and_each_record_accounted_for(
+        self, tmp_path: Path
+    ) -> None:
         """It waits in the ring when the detector starts: more than one round of reading."""
         faults = [f"CODE_{number}_{tmp_path.name.upper()}" for number in range(5)]
         for number in range(1000):
