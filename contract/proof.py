@@ -37,7 +37,9 @@ _FACTS: Final = (
 
 def digest(report: FaultReport) -> str:
     """Digest of what a report claims: 32 hexadecimal digits of SHA-256 over its facts."""
-    facts = report.model_dump_json(include=set(_FACTS))
+    asks = {"corroboration"} if report.corroboration else set()
+    # A detector of before 0.3 knows no such field: what is not asked for is not in the digest either.
+    facts = report.model_dump_json(include={*_FACTS, *asks})
     return hashlib.sha256(facts.encode()).hexdigest()[:32]
 
 
