@@ -49,13 +49,18 @@ def signs(node: Json | None, lease: Json | None, ranks: Sequence[Json], now: dat
     """What is against a node: its Node, its kubelet's Lease, and the job's pods on it."""
     if node is None:
         return [Sign(Kind.AWAY, "its Node is gone", None)]
-    found = [sign for condition in node["status"].get("conditions", []) if (sign := _of_condition(condition))]
+    found = against_node(node)
     if owner := read_owner(node):
         found.append(Sign(Kind.FAULT, f"Nodemend works on it (rule {owner.rule})", owner.since))
     renewed = _moment((lease or {}).get("spec", {}).get("renewTime"))
     if renewed and now - renewed > _HEARTBEAT_LATE:
         found.append(Sign(Kind.AWAY, f"its kubelet renewed its Lease last at {renewed:%H:%M:%S} UTC", renewed))
     return [*found, *(sign for pod in ranks for sign in _of_rank(pod))]
+
+
+def against_node(node: Json) -> list[Sign]:
+    """What its own conditions say against a node: what its kubelet and its monitors alone may write."""
+    return [sign for condition in node["status"].get("conditions", []) if (sign := _of_condition(condition))]
 
 
 def likeliest(

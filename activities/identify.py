@@ -36,7 +36,7 @@ from contract.names import (
     ErrorType,
 )
 from contract.permit import PermitAnswer, PermitKind, PermitRequest, severity_of
-from contract.policy import Mode, Policy
+from contract.policy import Mode, OnCulprit, Policy
 
 _EC2_PROVIDER_ID: Final = re.compile(r"^aws:///(?P<zone>[a-z0-9-]+)/(?P<instance>i-[0-9a-f]{8,17})$")
 """As the AWS cloud provider writes it into ``spec.providerID``."""
@@ -150,7 +150,11 @@ class IdentifyNodeActivity:
             permit=self._ask(argument, identity, traits) if acts else None,
             proven=tuple(report.key for report in proven),
             circumstances=self._around(identity, proven),
-            search=self._culprits.search(identity, proven, asks=mode is Mode.ACT) if self._culprits else None,
+            search=self._culprits.search(
+                identity, proven, asks=mode is Mode.ACT, opens=rules.culprits is OnCulprit.INCIDENT
+            )
+            if self._culprits
+            else None,
         )
 
     @activity.defn(name=ActivityName.PROVE_REPORTS, no_thread_cancel_exception=True)

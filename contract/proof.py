@@ -3,7 +3,8 @@
 A report reaches Temporal from any process that has Temporal's credentials, and every node has them. What the
 admission policies of ``deploy/`` can prove is who writes a Node: a detector its own and no other, the cluster's
 watcher one annotation of each. So whoever reports puts the report's digest there, and ``identify`` believes a report
-whose digest the named Node carries. The proof does not expire, and puts no secret into a history.
+whose digest the named Node carries. The proof does not expire, and puts no secret into a history. The culprit of a
+hang, whom other nodes name, is the one exception: its Node's own conditions are asked (``activities.accusation``).
 """
 
 import hashlib
