@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from activities.claim import read_owner
 from activities.cluster import Json
 from contract.culprit import Suspect
+from contract.names import KERNEL_LOG_HEALTH
 
 _SUSPECTS: Final = 3
 _HEARTBEAT_LATE: Final = timedelta(seconds=30)
@@ -20,7 +21,6 @@ _HEARTBEAT_LATE: Final = timedelta(seconds=30)
 _BEFORE: Final = timedelta(hours=1)
 """What is older than this before the moment counts half: the job has run with it."""
 _KUBELETS: Final = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
-_LOG_HEALTH: Final = "KernelLogHealth"
 
 
 class Kind(StrEnum):
@@ -109,7 +109,7 @@ def _of_condition(condition: Json) -> Sign | None:
         return Sign(Kind.AWAY, f"it is not ready ({reason})", since) if status != "True" else None
     # The EKS node monitoring agent says `…Ready` and False; all others say what is wrong, and True.
     bad = "False" if kind.endswith("Ready") else "True"
-    if kind in _KUBELETS or kind == _LOG_HEALTH or status != bad:
+    if kind in _KUBELETS or kind == KERNEL_LOG_HEALTH or status != bad:
         return None
     return Sign(Kind.FAULT, f"its condition {kind} says {reason}", since)
 
