@@ -19,7 +19,7 @@ from activities.claim import annotations, claimed_node, mark_disrupting
 from activities.cluster import Cluster, Json
 from activities.errors import failure
 from activities.eviction import Evictions, Refusal, Took
-from activities.identify import foreign_owners, is_ready
+from activities.identities import foreign_owners, is_ready
 from activities.last_resort import Limits, Resort, resort
 from activities.node_pods import NodePods
 from activities.pod_filters import HANGS_AFTER, Filtered, Verdict, controller_of, filter_pod, grace_period_s, next_wave

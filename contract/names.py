@@ -273,6 +273,10 @@ KERNEL_LOG: Final = "kmsg"
 """Source of a report that the node's own detector made."""
 DEVICE_COUNTERS: Final = "device-counters"
 """Source of a report that it made of what the devices' driver counts: no line of the kernel log says it."""
+KERNEL_LOG_HEALTH: Final = "KernelLogHealth"
+"""Condition by which a detector says whether it reads at all: it says nothing about the machine."""
+CULPRIT_SEARCH: Final = "culprit-search"
+"""Source of a report about the likely culprit of a hang, that the worker made of what other nodes complained of."""
 
 
 class ClusterSource(StrEnum):

@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from cli.errors import CommandError
 from contract.identity import NodeIdentity
@@ -104,8 +104,7 @@ def from_cluster(given: Given) -> Facts:
 
 
 def _read(cluster: "Cluster", auto_scaling: "AutoScaling", given: Given) -> Facts:
-    from activities.identify import IdentifyNodeActivity
-    from contract.policy import Policy
+    from activities.identities import IdentityReader
 
     node = cluster.node(given.node)
     if node is None:
@@ -113,11 +112,7 @@ def _read(cluster: "Cluster", auto_scaling: "AutoScaling", given: Given) -> Fact
             f"There is no Node {given.node} in the cluster at {cluster.address}.", _OTHERWISE, ExitCode.NO_INPUT
         )
 
-    def refuse(*_: Any) -> NoReturn:
-        raise AssertionError("looking at a machine asks for nothing")
-
-    name = os.environ.get("NODEMEND_CLUSTER", "")
-    looking = IdentifyNodeActivity(cluster, auto_scaling, Policy, refuse, refuse, name)
+    looking = IdentityReader(cluster, auto_scaling)
     said = {
         "group": given.group,
         "nodegroup": given.nodegroup,
@@ -125,5 +120,6 @@ def _read(cluster: "Cluster", auto_scaling: "AutoScaling", given: Given) -> Fact
         "instance_type": given.instance_type,
         "tried": given.tried,
     }
-    identity = looking.identity(name, node).model_copy(update={field: value for field, value in said.items() if value})
+    identity = looking.of(os.environ.get("NODEMEND_CLUSTER", ""), node)
+    identity = identity.model_copy(update={field: value for field, value in said.items() if value})
     return Facts(identity, pods=tuple(cluster.pods_on(given.node)))
