@@ -53,7 +53,7 @@ _USER_SUSPENDED: Final = "User suspended"
 _REFRESH_RUNS: Final = frozenset({"Pending", "InProgress", "Cancelling", "RollbackInProgress", "Baking"})
 _RESERVATION_MARGIN: Final = timedelta(minutes=60)
 """EC2 takes the instances of a Capacity Block back 30 minutes before its end, EKS 40 (A16)."""
-_LAUNCHES_LATELY: Final = timedelta(hours=1)
+LAUNCHES_LATELY: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ def _the_past(facts: GroupFacts, rules: ReplacementPolicy) -> Iterator[tuple[Gro
     newest = next(iter(launches(facts.activities)), None)
     if newest and newest["StatusCode"] in ("Failed", "Cancelled"):
         at = newest.get("StartTime")
-        if at and facts.now - at < _LAUNCHES_LATELY:
+        if at and facts.now - at < LAUNCHES_LATELY:
             yield GroupFinding.LAUNCHES_FAIL, f"its newest launch failed: {explain(newest).says}"
     if facts.failed_repairs >= rules.failed_repairs_max:
         yield (

@@ -157,6 +157,7 @@ def _failed(argument: MarkUnhealthy) -> FailedMachine:
         group=identity.group or "",
         zone=identity.zone,
         host=identity.host,
+        network_node=identity.network_node,
         serials=argument.serials,
         job=argument.job,
         reason=argument.reason,

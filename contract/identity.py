@@ -48,9 +48,11 @@ class NodeIdentity(Message):
     image: str = ""
     """Machine image that it runs."""
     placement: dict[str, str] = Field(default_factory=dict)
-    """What a gang needs its machines to share: placement group, capacity reservation, network node (V2)."""
+    """What a gang needs its machines to share: placement group, capacity reservation or block (V2)."""
     host: str = ""
     """The dedicated host that it runs on, where EC2 names one."""
+    network_node: str = ""
+    """What it hangs on in the network, the nearest that EC2 names of a machine that is not on a dedicated host."""
     tried: tuple[str, ...] = ()
     """Rungs that were tried on this machine before, and failed: none is repeated."""
 

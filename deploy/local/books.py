@@ -15,7 +15,8 @@ NO_CAPACITY: Final = (
     "We currently do not have sufficient trn1.32xlarge capacity in the Availability Zone you requested (us-west-2a). "
     "Our system will be working on provisioning additional capacity. Launching EC2 instance failed."
 )
-_KEPT: Final = 100
+_KEPT: Final = 500
+"""AWS keeps six weeks of them."""
 
 
 class Books:

@@ -91,10 +91,12 @@ def update_with_maintenance_policy(response: AutoScalingResponse) -> Any:
 
 
 def scaling_activities(response: AutoScalingResponse) -> ActionResult:
-    """``DescribeScalingActivities``: moto always answers with none."""
+    """``DescribeScalingActivities``, in pages of a hundred at most, the newest first: moto always answers with none."""
     activities = _pages["activities"].get(response._get_param("AutoScalingGroupName"), [])
-    most = response._get_int_param("MaxRecords", 100)
-    return ActionResult({"Activities": [_timed(activity) for activity in reversed(activities)][:most]})
+    begin = int(response._get_param("NextToken") or 0)
+    end = begin + min(response._get_int_param("MaxRecords", 100), 100)
+    page = [_timed(activity) for activity in reversed(activities)][begin:end]
+    return ActionResult({"Activities": page, **({"NextToken": str(end)} if end < len(activities) else {})})
 
 
 def told(action: str, empty: dict[str, Any]) -> Callable[[Any], ActionResult]:
@@ -182,6 +184,8 @@ if __name__ == "__main__":
     auto_scaling.describe_instance_refreshes = told("DescribeInstanceRefreshes", {"InstanceRefreshes": []})
     ec2: Any = EC2Response
     ec2.describe_capacity_reservations = told("DescribeCapacityReservations", {"CapacityReservations": []})
+    # Moto crashes here (NotImplementedError); AWS leaves out what has no topology.
+    ec2.describe_instance_topology = told("DescribeInstanceTopology", {"Instances": []})
     ec2.report_instance_status = report_instance_status
     ec2.reboot_instances = reboot_instances
     dispatcher: Any = DomainDispatcherApplication

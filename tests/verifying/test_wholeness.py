@@ -160,6 +160,22 @@ def test_v10_machine_that_failed_before_is_refused_or_watched(
         assert STARTUP_TAINT in taints(acting, replacement.node)
 
 
+def test_v10_machine_on_the_network_node_of_a_failed_one_is_watched(acting: Acting, node_group: MakeNodeGroup) -> None:
+    """Many machines hang on one network node: it tells a neighbour, so that the record says it and nothing more."""
+    target, replacement = replaced(acting, node_group)
+    nn = f"nn-{replacement.instance_id}"
+    acting.memory.remember(failed_before(network_node=nn, incident=replacement.instance_id))
+    on_it = {"Instances": [{"InstanceId": replacement.instance_id, "NetworkNodes": ["nn-top", nn]}]}
+    acting.stack.aws.note(answers={"DescribeInstanceTopology": on_it})
+    try:
+        done = verify(acting, target, replacement)
+    finally:
+        acting.stack.aws.note(answers={"DescribeInstanceTopology": {"Instances": []}})
+    (remark,) = [check for check in done.checks if "V10" in check]
+    assert nn in remark
+    assert "HBM" in remark
+
+
 def test_v10_device_that_just_failed_is_known_by_its_serial_number(acting: Acting, node_group: MakeNodeGroup) -> None:
     target, replacement = replaced(acting, node_group)
     acting.patch(replacement.node, {"metadata": {"annotations": {SERIALS_ANNOTATION: "sn-1,sn-2"}}})
