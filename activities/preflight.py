@@ -225,6 +225,8 @@ def _rollouts(facts: GroupFacts, _rules: ReplacementPolicy) -> Iterator[tuple[Gr
                 GroupFinding.INSTANCE_REFRESH,
                 f"an instance refresh ({refresh.get('InstanceRefreshId')}) runs, and would count the replacement (A19)",
             )
+    if facts.identity.fuse:
+        yield GroupFinding.OTHER_REPAIRER, f"it is not alone with the machine: {facts.identity.fuse.says} (A23)"
     if facts.nodegroup is None:
         return
     name, status = facts.nodegroup.get("nodegroupName"), facts.nodegroup.get("status")

@@ -21,6 +21,15 @@ class MachineKind(StrEnum):
     """Nobody but people."""
 
 
+class Fuse(Message):
+    """Another repairer that will act on a machine by itself (A23)."""
+
+    at: datetime
+    """When it will; in the past where that may be at any moment."""
+    says: str
+    """A clause for people: who, when and why."""
+
+
 class NodeIdentity(Message):
     """One machine, frozen by ``identify``: every later act compares with it and none looks a name up again (A1)."""
 
@@ -45,6 +54,8 @@ class NodeIdentity(Message):
     ready: bool = True
     foreign_owners: tuple[str, ...] = ()
     """Other controllers that say they act on this node, in words (A23)."""
+    fuse: Fuse | None = None
+    """Who else will repair it, and when, where one is known to."""
     image: str = ""
     """Machine image that it runs."""
     placement: dict[str, str] = Field(default_factory=dict)
