@@ -186,11 +186,14 @@ def missing_in(node: Json, argument: VerifyReplacement) -> list[str]:
 
 
 def misplaced(argument: VerifyReplacement, instance: "InstanceTypeDef | None") -> list[str]:
-    """What a gang needs its machines to share and this one does not, which no waiting mends (V2). Pure."""
+    """What it is to be, or to share with its gang's machines, and is not; no waiting mends that (V2). Pure."""
     if instance is None:
         return []
     here = placement_of(instance)
-    return [
+    image, wanted_image = instance.get("ImageId", ""), argument.image
+    # One that was launched before the template changed, or out of a warm pool, may run what nobody wants any more.
+    other = [f"it runs {image}, and its group launches {wanted_image} (V2)"] if wanted_image not in ("", image) else []
+    return other + [
         f"its {what} is {here.get(what, 'none')}, the failed machine's was {wanted} (V2)"
         for what, wanted in argument.target.identity.placement.items()
         if here.get(what) != wanted

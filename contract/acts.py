@@ -314,6 +314,8 @@ class GroupSurvey(ActResult):
     """Whether the replacement is to be proven before the old machine's work is stopped."""
     reboot_first: bool = False
     """Whether the machine had better be rebooted than given up now."""
+    image: str = ""
+    """Machine image that it launches, where one is known for all that it launches."""
     at: datetime | None = None
     """When the group was looked at: what it launched before is not the replacement."""
 
@@ -394,6 +396,8 @@ class VerifyReplacement(Message):
     """Node conditions that carried the fault: true on the new machine, it is bad as well (V8)."""
     serials: tuple[str, ...] = ()
     """Serial numbers of the devices that failed."""
+    image: str = ""
+    """Machine image that the group launches (V2); empty where that is not known."""
 
 
 class Verified(ActResult):

@@ -39,6 +39,9 @@ class GroupFinding(StrEnum):
     RESERVATION_FULL = "reservation-full"
     RESERVATION_ENDING = "reservation-ending"
     LAUNCHES_FAIL = "launches-fail"
+    """For what does not pass by itself: a quota, an image, a template."""
+    NO_CAPACITY = "no-capacity"
+    """For what may pass: EC2 had none to give."""
     FAILED_REPAIRS = "failed-repairs"
     OTHER_REPAIRER = "other-repairer"
 
@@ -84,6 +87,7 @@ USUAL_ANSWERS: Final = MappingProxyType(
         GroupFinding.RESERVATION_FULL: Answer.GO_ON,
         GroupFinding.RESERVATION_ENDING: Answer.ASK,
         GroupFinding.LAUNCHES_FAIL: Answer.ASK,
+        GroupFinding.NO_CAPACITY: Answer.WAIT,
         GroupFinding.FAILED_REPAIRS: Answer.ASK,
         GroupFinding.OTHER_REPAIRER: Answer.GO_ON,
     }

@@ -80,6 +80,16 @@ def test_v2_machine_in_the_same_place_misses_nothing() -> None:
     assert misplaced(placed(**{"placement group": "pg-1", "capacity reservation": "cr-1"}), here) == []
 
 
+@pytest.mark.parametrize(
+    ("wanted", "runs", "says"), [("ami-2", "ami-1", "ami-1"), ("ami-2", "ami-2", ""), ("", "x", "")]
+)
+def test_v2_machine_of_another_image_than_its_group_launches_is_no_success(wanted: str, runs: str, says: str) -> None:
+    here: Any = {"ImageId": runs}
+    found = misplaced(ARGUMENT.model_copy(update={"image": wanted}), here)
+    assert bool(found) == bool(says)
+    assert says in " ".join(found)
+
+
 def test_v7_required_daemon_set_has_to_be_ready_on_it(
     acting: Acting, node_group: MakeNodeGroup, namespace: str
 ) -> None:
