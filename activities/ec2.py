@@ -92,6 +92,22 @@ class Ec2:
         with calling("ec2:RebootInstances"):
             self._ec2.reboot_instances(InstanceIds=[instance_id])
 
+    def stop(self, instance_id: str) -> None:
+        """Switch the machine off; its EBS volumes and addresses stay (StopInstances)."""
+        with calling("ec2:StopInstances"):
+            self._ec2.stop_instances(InstanceIds=[instance_id])
+
+    def start(self, instance_id: str) -> None:
+        """Switch a stopped machine on, on whatever hardware EC2 has for it (StartInstances)."""
+        with calling("ec2:StartInstances"):
+            self._ec2.start_instances(InstanceIds=[instance_id])
+
+    def has_instance_store(self, instance_type: str) -> bool:
+        """Whether machines of a type have disks that a stop erases."""
+        with calling("ec2:DescribeInstanceTypes"):
+            found = self._ec2.describe_instance_types(InstanceTypes=[instance_type])["InstanceTypes"]  # type: ignore[list-item]
+        return any(one.get("InstanceStorageSupported") for one in found)
+
     def report_bad(self, instance_id: str, reason: str) -> None:
         """Tell EC2 that the hardware is bad. It must still run; nothing else changes (ReportInstanceStatus, A22)."""
         with calling("ec2:ReportInstanceStatus"):

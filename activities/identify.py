@@ -221,6 +221,7 @@ class IdentifyNodeActivity:
             devices=devices(node),
             ready=is_ready(node),
             foreign_owners=foreign_owners(node, kept.kind),
+            launched_at=instance.get("LaunchTime") if instance else None,
             image=instance.get("ImageId", "") if instance else "",
             placement=placement_of(instance) if instance else {},
             host=host_of(instance),

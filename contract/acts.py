@@ -18,7 +18,7 @@ from contract.incident import IncidentReport
 from contract.model import Message
 from contract.permit import PermitAnswer, PermitRequest
 from contract.policy import CheckpointPolicy, Deadlines, DrainEscalation, GroupPolicy, Otherwise
-from contract.replacement import Found, NodeJob, ReplaceCall, ReplacementPolicy, StartupTaint
+from contract.replacement import Found, NodeJob, RebootBy, ReplaceCall, ReplacementPolicy, StartupTaint
 from contract.trail import ActResult
 
 LIST_MAX = 20
@@ -267,6 +267,8 @@ class MendMachine(Message):
 
     target: Target
     drill: bool = False
+    by: RebootBy = RebootBy.IN_PLACE
+    """How ``reboot_machine`` does it."""
     job: NodeJob | None = None
     """The vendor's reset command, for ``reset_devices``."""
     condition_types: tuple[str, ...] = ()

@@ -54,6 +54,8 @@ class NodeIdentity(Message):
     ready: bool = True
     foreign_owners: tuple[str, ...] = ()
     """Other controllers that say they act on this node, in words (A23)."""
+    launched_at: datetime | None = None
+    """EC2's launch time, which is that of its last start."""
     fuse: Fuse | None = None
     """Who else will repair it, and when, where one is known to."""
     image: str = ""

@@ -123,6 +123,15 @@ class RebootMode(StrEnum):
     """For findings whose rule says that a reboot may repair them."""
 
 
+class RebootBy(StrEnum):
+    """How a machine is rebooted."""
+
+    IN_PLACE = "in-place"
+    """``RebootInstances``: on the hardware that it is on."""
+    STOP_START = "stop-start"
+    """``StopInstances`` and ``StartInstances``: on other hardware, where it may be stopped; else in place."""
+
+
 class StartupTaint(StrEnum):
     """Who closes a new machine to work until it is proven (V6)."""
 
@@ -163,6 +172,7 @@ class ReplacementPolicy(Document):
     report_to_ec2: bool = False
     """Tell EC2 that the hardware is bad (``ReportInstanceStatus``) before it is given back."""
     reboot: RebootMode = RebootMode.NEVER
+    reboot_by: RebootBy = RebootBy.IN_PLACE
     device_reset: NodeJob | None = None
     """The vendor's reset command, run privileged on the node before anything more is tried; None for none."""
     manual: bool = False

@@ -28,7 +28,7 @@ class Books:
         self._owed: dict[str, int] = {}
         self._causes: dict[str, str] = {}
         self._numbers: Iterator[int] = itertools.count(1)
-        self._reboots_seen = 0
+        self._boots_seen = {"reboots": 0, "starts": 0}
         self.desired: dict[str, int] = {}
 
     def open(self, group: str, desired: int) -> None:
@@ -65,9 +65,12 @@ class Books:
         self._write(group, f"Terminating EC2 instance: {instance_id}", cause)
 
     def new_reboots(self) -> list[str]:
-        """Instances that somebody rebooted through EC2 since the last look."""
-        reboots: list[str] = self._aws.note()["reboots"]
-        new, self._reboots_seen = reboots[self._reboots_seen :], len(reboots)
+        """Instances that somebody rebooted through EC2, or started again, since the last look."""
+        told = self._aws.note()
+        new: list[str] = []
+        for page, seen in self._boots_seen.items():
+            new += told[page][seen:]
+            self._boots_seen[page] = len(told[page])
         return new
 
     def _cause(self, group: str, *, unhealthy: bool) -> str:

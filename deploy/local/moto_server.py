@@ -14,7 +14,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -33,6 +33,7 @@ _attach = AutoScalingBackend.attach_instances
 _terminate = AutoScalingBackend.terminate_instance
 _update = AutoScalingResponse.update_auto_scaling_group
 _reboot = EC2Response.reboot_instances
+_start = EC2Response.start_instances
 _dispatch = DomainDispatcherApplication.__call__
 
 _lock: Final = threading.Lock()
@@ -41,6 +42,7 @@ _calls: Final[Counter[str]] = Counter()
 """Calls by action, of everybody but the local cloud itself and its tests."""
 _reported: Final[list[str]] = []
 _reboots: Final[list[str]] = []
+_starts: Final[list[str]] = []
 
 _TIMES: Final = ("StartTime", "EndTime", "EndDate", "StartDate")
 _THROTTLED: Final = (
@@ -121,6 +123,15 @@ def reboot_instances(response: Any) -> Any:
     return answer
 
 
+def start_instances(response: Any) -> Any:
+    """``StartInstances``: moto leaves the launch time as it was, and EC2 makes it that of the start."""
+    answer = _start(response)
+    for instance_id in response._get_param("InstanceIds", []):
+        response.ec2_backend.get_instance(instance_id).launch_time = datetime.now(UTC).replace(tzinfo=None)
+        _starts.append(instance_id)
+    return answer
+
+
 def watched(app: Any, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     """Every request passes here: counted, throttled, or served without its reply, as the notebook says."""
     body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
@@ -149,7 +160,7 @@ def _notebook(body: bytes, start_response: Any) -> Iterable[bytes]:
     with _lock:
         for page, written in json.loads(body or b"{}").items():
             _pages[page].update(written)
-        answer = json.dumps({"calls": _calls, "reported": _reported, "reboots": _reboots})
+        answer = json.dumps({"calls": _calls, "reported": _reported, "reboots": _reboots, "starts": _starts})
     start_response("200 OK", [("Content-Type", "application/json")])
     return [answer.encode()]
 
@@ -188,6 +199,7 @@ if __name__ == "__main__":
     ec2.describe_instance_topology = told("DescribeInstanceTopology", {"Instances": []})
     ec2.report_instance_status = report_instance_status
     ec2.reboot_instances = reboot_instances
+    ec2.start_instances = start_instances
     dispatcher: Any = DomainDispatcherApplication
     dispatcher.__call__ = watched
     main()

@@ -27,7 +27,7 @@ from tests.harness import QUICK_POLICY, connect, report_about, running_worker, s
 ALONE = 5
 TOGETHER = 100
 UNDER_FAULTS = 500
-A_ROUND = 50
+A_ROUND = 100
 """Incidents of a round with faults injected."""
 LIVES_S = (4.0, 7.0, 10.0)
 """How long a worker of such a round lives before it is killed; the last one finishes the round."""
@@ -123,6 +123,7 @@ def _because(note: str, failed: list[str]) -> str:
 
 
 async def _play(stack: Stack, nodes: list[str]) -> Played:
+    """While the worker of the caller lives."""
     handles = await _begin(stack, nodes)
     waiting = [asyncio.ensure_future(handle.result()) for handle in handles]
     await asyncio.wait(waiting, timeout=_PATIENCE_S)
@@ -133,11 +134,14 @@ async def _play_while_workers_die(stack: Stack, folder: Path, group: NodeGroup) 
     """A worker is killed every few seconds, and another takes over."""
     handles = await _begin(stack, list(group.nodes[:A_ROUND]))
     waiting = [asyncio.ensure_future(handle.result()) for handle in handles]
-    for life, lives_s in enumerate((*LIVES_S, _PATIENCE_S)):
+    for life, lives_s in enumerate(LIVES_S):
         with _worker(stack, folder / str(life), group) as worker:
             await asyncio.wait(waiting, timeout=lives_s)
             worker.process.kill()
-    return await _over(handles, waiting)
+    with _worker(stack, folder / "last", group):
+        await asyncio.wait(waiting, timeout=_PATIENCE_S)
+        # While somebody is there to answer for those that are stuck.
+        return await _over(handles, waiting)
 
 
 async def _begin(stack: Stack, nodes: list[str]) -> list[WorkflowHandle[Any, IncidentReport]]:
