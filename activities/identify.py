@@ -1,8 +1,11 @@
 """Who is meant: the machine behind a report, frozen for everything that follows."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from activities.auto_scaling import AutoScaling
 from activities.circumstances import CircumstanceReader
@@ -10,6 +13,7 @@ from activities.claim import annotations
 from activities.cluster import Cluster, Json
 from activities.culprit_search import CulpritFinder
 from activities.errors import failure
+from activities.fuse import fuse_of, hurried, is_lit
 from activities.identities import IdentityReader
 from activities.proof import nearly_proven, unproven
 from activities.traits import DETECTOR, node_traits, work_traits
@@ -47,6 +51,7 @@ class IdentifyNodeActivity:
         self._cluster = cluster
         self._circumstances = circumstances
         self._culprits = culprits
+        self._auto_scaling = auto_scaling
         self._identities = IdentityReader(cluster, auto_scaling)
         self._policy = policy
         self._ask_permit = ask_permit
@@ -109,6 +114,9 @@ class IdentifyNodeActivity:
                 policy_version=policy.version,
             )
         identity = self._with_tried(identity, proven)
+        nodegroup = self._nodegroup(identity) if is_lit(node) else None
+        fuse = fuse_of(node, identity.kind, nodegroup, proven)
+        identity, rules = identity.model_copy(update={"fuse": fuse}), hurried(rules, fuse, datetime.now(UTC))
         mode = rules.mode_for(drill=request.drill)
         acts = argument.wants_permit and mode is Mode.ACT
         traits = self._traits(node, argument.reports[0], policy) if acts else {}
@@ -145,6 +153,18 @@ class IdentifyNodeActivity:
         detector = {DETECTOR: report.detector_version} if report.detector_version else {}
         machine = node_traits(node, policy.budget.correlation.trait_labels)
         return {**machine, **detector, **work_traits(self._cluster.pods_on(node["metadata"]["name"]))}
+
+    def _nodegroup(self, identity: NodeIdentity) -> dict[str, Any] | None:
+        """EKS's description of the managed node group of a machine, where it says that it is of one."""
+        if identity.nodegroup is None or identity.group is None or identity.kind is not MachineKind.AUTO_SCALING:
+            return None
+        try:
+            group = self._auto_scaling.group(identity.group)
+            tags = {tag["Key"]: tag["Value"] for tag in group.get("Tags", [])} if group else {}
+            return self._auto_scaling.eks.nodegroup(tags)
+        except ApplicationError as error:
+            activity.logger.warning("Whether EKS repairs %s is not known: %s", identity.node, error.message)
+            return None
 
     def _with_tried(self, identity: NodeIdentity, reports: tuple[FaultReport, ...]) -> NodeIdentity:
         """What its Node says was tried, and what the cluster remembers of the machine under other Nodes."""

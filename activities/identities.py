@@ -63,9 +63,11 @@ class IdentityReader:
             devices=devices(node),
             ready=is_ready(node),
             foreign_owners=foreign_owners(node, kept.kind),
+            launched_at=instance.get("LaunchTime") if instance else None,
             image=instance.get("ImageId", "") if instance else "",
             placement=placement_of(instance) if instance else {},
             host=host_of(instance),
+            network_node=self._auto_scaling.ec2.network_node(instance_id) if instance_id and instance else "",
             tried=tuple(read_tried(node, datetime.now(UTC))),
         )
 

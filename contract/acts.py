@@ -18,7 +18,7 @@ from contract.incident import IncidentReport
 from contract.model import Message
 from contract.permit import PermitAnswer, PermitRequest
 from contract.policy import CheckpointPolicy, Deadlines, DrainEscalation, GroupPolicy, Otherwise
-from contract.replacement import Found, NodeJob, ReplaceCall, ReplacementPolicy, StartupTaint
+from contract.replacement import Found, NodeJob, RebootBy, ReplaceCall, ReplacementPolicy, StartupTaint
 from contract.trail import ActResult
 
 LIST_MAX = 20
@@ -267,6 +267,8 @@ class MendMachine(Message):
 
     target: Target
     drill: bool = False
+    by: RebootBy = RebootBy.IN_PLACE
+    """How ``reboot_machine`` does it."""
     job: NodeJob | None = None
     """The vendor's reset command, for ``reset_devices``."""
     condition_types: tuple[str, ...] = ()
@@ -314,6 +316,8 @@ class GroupSurvey(ActResult):
     """Whether the replacement is to be proven before the old machine's work is stopped."""
     reboot_first: bool = False
     """Whether the machine had better be rebooted than given up now."""
+    image: str = ""
+    """Machine image that it launches, where one is known for all that it launches."""
     at: datetime | None = None
     """When the group was looked at: what it launched before is not the replacement."""
 
@@ -394,6 +398,8 @@ class VerifyReplacement(Message):
     """Node conditions that carried the fault: true on the new machine, it is bad as well (V8)."""
     serials: tuple[str, ...] = ()
     """Serial numbers of the devices that failed."""
+    image: str = ""
+    """Machine image that the group launches (V2); empty where that is not known."""
 
 
 class Verified(ActResult):

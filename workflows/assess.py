@@ -60,6 +60,7 @@ def assess(
         remedy=remedy,
         data=DataTrust.SUSPECT if any(finding.data is DataTrust.SUSPECT for finding in same) else DataTrust.TRUSTED,
         evidence_since=min(finding.first_seen for finding in same),
+        fuse=identity.fuse.says if identity.fuse else "",
         device_resource=next((finding.device_resource for finding in same if finding.device_resource), None),
     )
     asked = corroboration.of_rule(worst.corroboration)

@@ -61,7 +61,8 @@ def observed(plan: Plan, mode: Mode | None) -> str:
 
 def plan(decision: Plan) -> str:
     """A decision with its reasons."""
-    return f"{decision.rung.value.capitalize()}: {' '.join(decision.reasons)}"
+    hurry = f" {decision.fuse}: the waits are cut to be done before." if decision.fuse else ""
+    return f"{decision.rung.value.capitalize()}: {' '.join(decision.reasons)}{hurry}"
 
 
 def quarantined(done: acts.Quarantined) -> str:

@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 from activities.auto_scaling import AutoScaling
 from activities.cluster import Cluster
 from activities.identities import IdentityReader
-from activities.preflight import GroupFacts, findings
+from activities.preflight import LAUNCHES_LATELY, GroupFacts, findings
 from cli.connection import connect
 from cli.doctor.findings import (
     Finding,
@@ -149,12 +149,13 @@ def _of_groups(cluster: Cluster, aws: AutoScaling, nodes: list[dict[str, Any]], 
 def _facts(aws: AutoScaling, name: str, identity: NodeIdentity) -> GroupFacts:
     group = aws.group(name)
     tags = {tag["Key"]: tag["Value"] for tag in group.get("Tags", [])} if group else {}
+    now = datetime.now(UTC)
     return GroupFacts(
         identity=identity,
-        now=datetime.now(UTC),
+        now=now,
         group=group,
         hooks=aws.hooks(name),
         refreshes=aws.refreshes(name),
-        activities=aws.activities(name),
+        activities=aws.activities(name, now - LAUNCHES_LATELY),
         nodegroup=aws.eks.nodegroup(tags),
     )
