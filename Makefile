@@ -46,8 +46,9 @@ bench: $(STAMP) ## Measure (all, or ONLY=name); writes build/bench.json and docs
 	$(BIN)/nodemend local build
 	$(BIN)/python -m tests.benchmarks $(ONLY) $(if $(PEER),--peer '$(PEER)')
 
-schema: $(STAMP) ## Write the JSON schemas of the contract to docs/schema/
+schema: $(STAMP) ## Write the JSON schemas of the contract: docs/schema/, and the policy in the chart
 	$(BIN)/python -m contract.schema docs/schema
+	$(BIN)/python -m deploy.values_schema
 
 rights: $(STAMP) ## Derive deploy/rbac from the calls that the tests make (an hour or less)
 	NODEMEND_RECORD_CALLS=build/calls $(BIN)/pytest -m stack --ignore tests/local --ignore tests/rights \

@@ -46,6 +46,11 @@ CASES: dict[str, Json] = {
             "nodeSelector": {"pool": "system"},
         },
         "serviceMonitor": {"enabled": True},
+        "alerts": {
+            "enabled": True,
+            "labels": {"release": "prometheus"},
+            "runbookUrl": "https://git.example.com/nodemend",
+        },
         "dashboards": {"enabled": True},
     },
     "temporal-cloud": {

@@ -15,6 +15,7 @@ import yaml
 
 from contract.payload_keys import FOLDER_SETTING, NAME_SETTING
 from deploy.components import ADMISSION, NAMESPACE, RBAC
+from deploy.monitoring.alerts import rules
 from detector.cluster.settings import WatchSettings
 from detector.settings import DetectorSettings
 from tests.deploying.rendering import BASIC, CASES, CHART, DERIVED, ROOT, Json, containers, helm, rendered, template
@@ -97,6 +98,12 @@ def test_roles_of_aws_are_annotations_of_the_accounts() -> None:
     assert roles["nodemend-detector"] == {}
 
 
+def test_alert_rules_are_the_ones_that_prometheus_checked_with_where_to_read_on() -> None:
+    (rule,) = [o for o in rendered(CASES["eks-irsa"]) if o["kind"] == "PrometheusRule"]
+    shown = yaml.safe_dump(rule["spec"]).replace("https://git.example.com/nodemend/", "")
+    assert yaml.safe_load(shown) == rules()
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_no_setting_is_misspelled(case: str) -> None:
     settings: dict[str, Any] = {"detector": DetectorSettings, "watch-cluster": WatchSettings, "worker": WorkerSettings}
@@ -149,6 +156,13 @@ def mebibytes(quantity: str) -> int:
         ("aws.roles.worker", "nodemend-worker", "/aws/roles/worker"),
         ("detector.rules", {"ours.txt": ""}, "'ours.txt' not allowed"),
         ("wroker", {}, "'wroker' not allowed"),
+        ("alerts.runbookUrl", "docs", "/alerts/runbookUrl"),
+        ("policy.defualt", {"mode": "act"}, "'defualt' not allowed"),
+        ("policy.default.mode", "atc", "/policy/default/mode"),
+        ("policy.default.max_concurrent", "many", "/policy/default/max_concurrent"),
+        ("policy.default.deadlines", {"settle": "30s"}, "/policy/default/deadlines/settle"),
+        ("policy.groups", {"trn1-a": {"mode": True}}, "/policy/groups/trn1-a/mode"),
+        ("policy.budget", {"disruptions": {"per_hour": 0}}, "/policy/budget/disruptions/per_hour"),
     ],
 )
 def test_wrong_value_is_named(path: str, value: Any, says: str) -> None:
