@@ -63,6 +63,7 @@ CASES: dict[str, Json] = {
             },
         },
         "existingPolicy": "fleet-policy",
+        "telemetry": {"otlpEndpoint": "http://otel-collector.monitoring:4318", "otlpMetrics": True},
     },
     "mtls-on-nodes": {
         **BASIC,

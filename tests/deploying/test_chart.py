@@ -123,6 +123,17 @@ def test_detector_without_privileges_has_one_capability_and_the_seccomp_profile(
     assert "privileged" not in context
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "port"),
+    [("http://collector.monitoring:4318", 4318), ("https://otlp.example.com/ingest", 443), ("http://collector", 80)],
+)
+def test_worker_may_reach_the_collector_that_it_is_told(endpoint: str, port: int) -> None:
+    objects = rendered(changed(BASIC, "telemetry.otlpEndpoint", endpoint))
+    (policy,) = [o for o in objects if o["kind"] == "NetworkPolicy" and o["metadata"]["name"] == "nodemend-worker"]
+    assert [{"port": port, "protocol": "TCP"}] in [rule["ports"] for rule in policy["spec"]["egress"]]
+    assert {"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": endpoint} in containers(objects)["worker"]["env"]
+
+
 def test_nodes_hold_no_temporal_credentials_unless_asked_to() -> None:
     for case, holds in (("temporal-cloud", False), ("mtls-on-nodes", True)):
         environment = [e["name"] for e in containers(rendered(CASES[case]))["detector"]["env"]]
@@ -186,6 +197,7 @@ def test_wrong_value_is_named(path: str, value: Any, says: str) -> None:
         ({"detector.kmsg.deviceResource": "a/kmsg", "detector.selfTestSeconds": 60}, "read-only"),
         ({"pager.enabled": True}, "nobody would be paged"),
         ({"payloads.key": "2026-12"}, "names no Secret"),
+        ({"telemetry.otlpMetrics": True}, "names none"),
     ],
 )
 def test_contradiction_is_refused_with_what_to_do(changes: Json, says: str) -> None:
