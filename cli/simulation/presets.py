@@ -55,9 +55,9 @@ def _llama3_faults() -> dict[str, FaultClass]:
 
 PRESETS: Final = {
     "llama3-16k": FleetModel(
-        source="Llama 3 405B: 419 unexpected interruptions in 54 days on 16,384 H100, 8 a node, by cause (The Llama 3 Herd "
-        "of Models, Meta, 2024, arXiv 2407.21783, table 5), without the 56 of software, which no machine is replaced "
-        f"for. {_OURS}",
+        source="Llama 3 405B: 419 unexpected interruptions in 54 days on 16,384 H100, 8 a node, by cause (The Llama 3 "
+        "Herd of Models, Meta, 2024, arXiv 2407.21783, table 5), without the 56 of software, which no machine is "
+        f"replaced for. {_OURS}",
         nodes=_LLAMA3_NODES + 64,
         spares=64,
         gang=_LLAMA3_NODES,
@@ -84,8 +84,8 @@ PRESETS: Final = {
         mistakes=(RollOut(day=20, share=0.6),),
     ),
     "rsc2-8k": FleetModel(
-        source="RSC-2, 8,000 A100: 2.34 failures per thousand node-days (Kokolis et al., HPCA 2025). Gangs of 64 nodes are "
-        f"ours too. {_OURS}",
+        source="RSC-2, 8,000 A100: 2.34 failures per thousand node-days (Kokolis et al., HPCA 2025). Gangs of 64 nodes "
+        f"are ours too. {_OURS}",
         nodes=1000,
         spares=8,
         gang=64,
