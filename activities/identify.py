@@ -95,7 +95,7 @@ class IdentifyNodeActivity:
         rules = policy.for_node(identity.group, identity.nodegroup)
         if identity.group is None and not identity.foreign_owners and rules.replacement.manual:
             identity = identity.model_copy(update={"kind": MachineKind.MANUAL})
-        proven = nearly_proven(self._cluster, identity, argument.reports, rules.deadlines.proof)
+        proven = nearly_proven(self._cluster, identity, argument.reports, rules.deadlines.proof, node)
         if argument.reports and not proven:
             return NodeFacts(
                 identified=Identified.UNPROVEN,

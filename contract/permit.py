@@ -233,7 +233,11 @@ class BudgetState(Message):
 
     cluster: str
     queue: tuple[QueuedRequest, ...] = ()
+    queue_unnamed: int = 0
+    """In an answer of the query: more that wait than it names."""
     held: tuple[HeldPermit, ...] = ()
+    held_unnamed: int = 0
+    """In an answer of the query: more that are out than it names."""
     outbox: tuple[PermitRequest, ...] = ()
     """Granted, and the holder not told yet: kept until it is."""
     pauses: tuple[Pause, ...] = ()
@@ -245,6 +249,8 @@ class BudgetState(Message):
     """The newest of what humans told it."""
     carried: bool = False
     """From the run before: it remembers. A budget that starts without asks the incidents first."""
+    packed: str = ""
+    """All of it, compressed (base64 of zlib of this model's JSON), where it is too large to be carried as it is."""
     history_limit: int = 2000
     """Events after which it continues as new; a test forces it."""
 
