@@ -23,10 +23,12 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from activities.all import node_activities
 from activities.budget import BudgetActivities
+from activities.export import ExportActivity
 from activities.gang_members import GangMemberActivities
 from activities.hand_over import HandOver
 from activities.orphans import OrphanActivity
 from activities.permits import PermitActivities, open_desk
+from activities.record import RecordActivity
 from activities.waiting_mark import WaitingMark
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, ExitCode
 from worker.clients import ACTS_AT_ONCE, archive_client, auto_scaling_client, cloudwatch, cluster_client
@@ -111,6 +113,8 @@ async def _work(settings: WorkerSettings) -> None:
                 budget = BudgetActivities(client, cluster, auto_scaling, policy)
                 hand_over = HandOver(client)
                 orphans = OrphanActivity(client, cluster, hand_over)
+                archive = archive_client(settings.record_s3)
+                export = ExportActivity(client, RecordActivity(settings.record_dir, archive))
                 acts = node_activities(
                     cluster,
                     auto_scaling,
@@ -120,14 +124,14 @@ async def _work(settings: WorkerSettings) -> None:
                     settings.record_dir,
                     settings.cluster,
                     settings.namespace,
-                    archive_client(settings.record_s3),
+                    archive,
                 )
                 gang = GangMemberActivities(client)
                 talking = [gang.join_gang, gang.await_gang, gang.leave_gang, gang.tell_gang]
                 asking = [permits.ask_permit, permits.return_permits]
                 worker = make_worker(
                     client,
-                    [*acts, *talking, *asking, orphans.reap_orphans],
+                    [*acts, *talking, *asking, orphans.reap_orphans, export.export_records],
                     executor,
                     tracing=tracing.interceptor(),
                     metrics=MetricsInterceptor(metrics) if metrics else None,
