@@ -123,6 +123,8 @@ class Outcome(StrEnum):
     VETOED = "vetoed"
     ABORTED = "aborted"
     RELEASED = "released"
+    TERMINATED = "terminated"
+    """Its workflow was ended from outside, and its report made by others from what Temporal keeps."""
 
 
 class ActivityName(StrEnum):
@@ -161,6 +163,7 @@ class ActivityName(StrEnum):
     WRITE_RECORD = "write_record"
     SEE_AFTERMATH = "see_aftermath"
     REAP_ORPHANS = "reap_orphans"
+    EXPORT_RECORDS = "export_records"
 
 
 class ErrorType(StrEnum):

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cli.errors import CommandError
+from cli.process import reading_cluster
 from contract.identity import NodeIdentity
-from contract.names import ErrorType, ExitCode
+from contract.names import ExitCode
 
 if TYPE_CHECKING:
     from activities.auto_scaling import AutoScaling
@@ -87,20 +88,10 @@ def from_cluster(given: Given) -> Facts:
     Raises:
         CommandError: there is no such node, or the cluster or AWS refuses or cannot be reached.
     """
-    from temporalio.exceptions import ApplicationError
-
     from worker.clients import auto_scaling_client, cluster_client
-    from worker.errors import StartError
 
-    try:
+    with reading_cluster(_OTHERWISE):
         return _read(cluster_client(), auto_scaling_client(), given)
-    except StartError as error:
-        raise CommandError(str(error), _OTHERWISE, error.code) from error
-    except ApplicationError as error:
-        denied = error.type == ErrorType.ACCESS_DENIED
-        raise CommandError(
-            error.message, _OTHERWISE, ExitCode.NO_PERMISSION if denied else ExitCode.UNAVAILABLE
-        ) from error
 
 
 def _read(cluster: "Cluster", auto_scaling: "AutoScaling", given: Given) -> Facts:
