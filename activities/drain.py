@@ -21,8 +21,9 @@ from activities.errors import failure
 from activities.eviction import Evictions, Refusal, Took
 from activities.identify import foreign_owners, is_ready
 from activities.last_resort import Limits, Resort, resort
+from activities.leaving import next_wave
 from activities.node_pods import NodePods
-from activities.pod_filters import HANGS_AFTER, Filtered, Verdict, controller_of, filter_pod, grace_period_s, next_wave
+from activities.pod_filters import HANGS_AFTER, Filtered, Verdict, controller_of, filter_pod, grace_period_s
 from activities.volumes import held_volumes
 from activities.waiting import deadline, go_on, overdue, pause, report_progress
 from contract.acts import LIST_MAX, Drained, DrainNode
@@ -31,7 +32,7 @@ from contract.policy import DrainEscalation
 
 _LOOK_EVERY_S: Final = 0.25
 """At the latest; a change among the pods is seen at once."""
-_GATHER_S: Final = 0.1
+_GATHER_S: Final = 0.05
 _GATHER_PER_POD_S: Final = 0.005
 _CHECK_EVERY_S: Final = 1.0
 """How old what is known of the node may be when a pod is evicted."""
@@ -175,7 +176,7 @@ class _Drain:
     def _evict(self, due: list[Filtered]) -> None:
         if not due or self._evictions.closed_for_s() > 0:
             return
-        self._check(0.0)
+        self._check()
         try:
             self._evictions.ask(due, self._grace, before_each=self._check, answer=self._take)
         finally:
