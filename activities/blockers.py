@@ -1,23 +1,20 @@
 """What a drain waits for, in words: which pod, of whom, why, since when, and what a human can do about it."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Final
 
 from activities.cluster import Cluster, Json
 from activities.eviction import Refusal
 from activities.label_selectors import as_text, selects
-from activities.leaving import held_back
 from activities.pod_filters import Filtered, Verdict, controller_of, hangs
 from contract.acts import LIST_MAX
 
 _LOOK_AGAIN_S: Final = 30.0
 _NAMED: Final = 5
 """Unready pods named of each budget."""
-_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -44,6 +41,8 @@ class Progress:
     """By UID."""
     budgets: set[str] = field(default_factory=set)
     """Names of those that made it wait."""
+    held: dict[str, str] = field(default_factory=dict)
+    """Pods that are not asked yet, because of their gang or a load balancer: by UID, what each waits for."""
 
     @property
     def count(self) -> int:
@@ -110,16 +109,15 @@ def forbidden(pods: Sequence[Filtered]) -> str:
 
 def overdue(left: Sequence[Filtered], progress: Progress, budgets: Budgets) -> str:
     """Why a human is asked."""
-    held = held_back(left)
-    what = listed(f"{pod.name}{_owner(pod)} ({why_left(pod, progress, budgets, held)})" for pod in left)
+    what = listed(f"{pod.name}{_owner(pod)} ({why_left(pod, progress, budgets)})" for pod in left)
     return (
         f"The node is not empty in time: {what}. What was evicted stays evicted and the node closed. "
         f"{' '.join(_remedies(left, progress))} Then press `resume`; or `release` gives the node back."
     )
 
 
-def why_left(pod: Filtered, progress: Progress, budgets: Budgets, held: Mapping[str, str] = _NOBODY) -> str:
-    """Why one pod is still there; ``held`` has those that wait for others of their gang."""
+def why_left(pod: Filtered, progress: Progress, budgets: Budgets) -> str:
+    """Why one pod is still there."""
     metadata = pod.pod["metadata"]
     if pod.verdict is Verdict.ENDING:
         if finalizers := metadata.get("finalizers"):
@@ -133,16 +131,15 @@ def why_left(pod: Filtered, progress: Progress, budgets: Budgets, held: Mapping[
         return "; ".join([why, *filter(None, behind), *unready])
     if pod.uid in progress.evicted:
         return "being evicted"
-    return held.get(pod.uid, "waits for its turn")
+    return progress.held.get(pod.uid, "waits for its turn")
 
 
 def waiting(left: Sequence[Filtered], progress: Progress, budgets: Budgets) -> list[str]:
     """The pods that are waited for: first those that are refused or hang, each with why."""
     now = datetime.now(UTC)
-    held = held_back(left)
     blocks = [pod for pod in left if pod.uid in progress.refused or hangs(pod, now)]
-    blocks += [pod for pod in left if pod.uid in held and pod.uid not in progress.refused]
-    told = [f"{pod.name} ({why_left(pod, progress, budgets, held)})" for pod in blocks[:LIST_MAX]]
+    blocks += [pod for pod in left if pod.uid in progress.held and pod.uid not in progress.refused]
+    told = [f"{pod.name} ({why_left(pod, progress, budgets)})" for pod in blocks[:LIST_MAX]]
     uids = {pod.uid for pod in blocks}
     return [*told, *(pod.name for pod in left if pod.uid not in uids)][:LIST_MAX]
 

@@ -121,7 +121,7 @@ def test_leader_without_ranks_here_waits_for_nobody(leader: Filtered) -> None:
 
 def test_leader_stays_with_the_rank_that_a_budget_keeps_and_people_are_told_so() -> None:
     leader, rank = kubeflow("master"), kubeflow("worker")
-    told = waiting([leader, rank], Progress(), Budgets(None))  # type: ignore[arg-type] # nothing is looked up
+    told = waiting([leader, rank], Progress(held=held_back([leader, rank])), Budgets(None))  # type: ignore[arg-type] # nothing is looked up
     assert told == [
         "n/t-master-0 (leads n/PyTorchJob/t: it is asked when the job's other pods here have been told to end)",
         "n/t-worker-0",
