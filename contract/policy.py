@@ -53,6 +53,8 @@ class Deadlines(Document):
     """For one job's answer to one checkpoint request."""
     drain: timedelta = Field(default=timedelta(minutes=30), gt=timedelta(0))
     """On top of the longest grace period among the pods."""
+    load_balancers: timedelta = Field(default=timedelta(seconds=30), ge=timedelta(0), le=timedelta(hours=1))
+    """For the load balancers that send to the node to stop, from its label on. Zero does not wait."""
     group: timedelta = Field(default=timedelta(hours=1), gt=timedelta(0))
     """For what stands in the way at the group and passes by itself, e.g. an instance refresh (A19)."""
     reboot: timedelta = Field(default=timedelta(minutes=20), gt=timedelta(0))
