@@ -49,6 +49,8 @@ class Terms:
     """Names of the nodes that fail."""
     ranks_alive: bool = True
     """Whether ranks on those can answer."""
+    extended: timedelta = timedelta(0)
+    """What humans added to the deadlines, which is in them."""
 
 
 @dataclass
@@ -144,6 +146,7 @@ class Asking:
             ranks_alive=terms.ranks_alive,
             unsaved=_unsaved(result),
             declared=declared.timeout,
+            extended=terms.extended,
         )
         end, problem = terms.asked_at + most, "it was not asked in time"
         while saved is None and (left := (end - datetime.now(UTC)).total_seconds()) > 0:

@@ -14,10 +14,11 @@ from activities.cluster import Cluster, Json
 from activities.gang_reader import gang_named, job_object, pods_of, read_attempts, why_dead
 from activities.gangs import Gang, gang_of, is_work
 from activities.waiting import go_on, report_progress
-from contract.acts import LIST_MAX, CheckpointStatus, JobCheckpoint
+from contract.acts import LIST_MAX, CheckpointStatus
 from contract.fault import DataTrust
 from contract.gang import (
     FindJobs,
+    GangCheckpoint,
     GangLook,
     GangMember,
     JobOnNode,
@@ -92,7 +93,7 @@ class JobActivities:
         return GangLook(alive=True, explanation=f"{ranks} of its pods run", ranks=ranks)
 
     @activity.defn(name=ActivityName.REQUEST_GANG_CHECKPOINT, no_thread_cancel_exception=True)
-    def request_gang_checkpoint(self, argument: RequestGangCheckpoint) -> JobCheckpoint:
+    def request_gang_checkpoint(self, argument: RequestGangCheckpoint) -> GangCheckpoint:
         """Ask the job for one checkpoint, in the name of all its failing nodes that are still ours.
 
         Raises:
@@ -104,7 +105,7 @@ class JobActivities:
             self._spend(argument.permit)
         members = [member for member in argument.members if self._is_ours(member)]
         if not members:
-            return JobCheckpoint(
+            return GangCheckpoint(
                 job=request.job,
                 status=CheckpointStatus.DEAD,
                 explanation="no failing node of it is claimed by an incident any more",
@@ -112,12 +113,13 @@ class JobActivities:
         gang = gang_named(request.job)
         pods = tuple(pod for pod in pods_of(self._cluster, gang) if is_work(pod))
         if dead := why_dead(job_object(self._cluster, gang), pods):
-            return JobCheckpoint(job=request.job, status=CheckpointStatus.DEAD, explanation=dead)
+            return GangCheckpoint(job=request.job, status=CheckpointStatus.DEAD, explanation=dead)
         for member in members:
             mark_disrupting(self._cluster, member.target)
         go_on()
         report_progress({"job": request.job, "ranks": len(pods), "failing": len(members)})
-        return self._asking.see_to(AskedJob(request.job, pods), terms(argument, members))
+        found = self._asking.see_to(AskedJob(request.job, pods), terms(argument, members))
+        return GangCheckpoint.model_validate(found.model_dump())
 
     def _is_ours(self, member: GangMember) -> bool:
         try:
@@ -138,7 +140,8 @@ def terms(argument: RequestGangCheckpoint, members: Sequence[GangMember]) -> Ter
         data=DataTrust.SUSPECT if suspect else DataTrust.TRUSTED,
         device_resource=resources.pop() if len(resources) == 1 else None,
         evidence_since=min((m.evidence_since for m in suspect if m.evidence_since), default=None),
-        asked_at=activity.info().scheduled_time,
+        asked_at=argument.asked_at or activity.info().scheduled_time,
+        extended=argument.extended,
         usual=argument.request.deadline,
         rules=argument.request.rules,
         failing=frozenset(member.target.identity.node for member in (suspect or members)),

@@ -5,13 +5,13 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from contract.acts import JobCheckpoint
+from contract.checkpoints import JobCheckpoint
 from contract.fault import DataTrust
 from contract.identity import Target
 from contract.model import Message
 from contract.permit import PermitApproval, PermitRequest
 from contract.policy import CheckpointPolicy
-from contract.trail import ActResult
+from contract.trail import ActRecord, ActResult
 
 
 class JobOnNode(Message):
@@ -80,6 +80,8 @@ class GangMember(Message):
     """A human lets the gang pass what guards the fleet's budget."""
     covered: bool = False
     """The node's incident holds leave already, by another gang."""
+    extended: timedelta = timedelta(0)
+    """How much longer than the policy says a human has the job's answer waited for."""
 
     @property
     def key(self) -> str:
@@ -142,6 +144,10 @@ class GangState(Message):
     checkpoint: JobCheckpoint | None = None
     first: str = ""
     """Key of the member that follows the job afterwards."""
+    extended: timedelta = timedelta(0)
+    """How much longer humans have the answer waited for."""
+    acts: tuple[ActRecord, ...] = ()
+    """What was done in the members' name, with its attempts and what each wrote outside; bounded, from its middle."""
 
 
 class JoinGang(Message):
@@ -175,7 +181,7 @@ class LookAtGang(Message):
     members: tuple[GangMember, ...]
 
 
-class GangLook(Message):
+class GangLook(ActResult):
     """Result of ``look_at_gang``."""
 
     alive: bool
@@ -193,6 +199,14 @@ class RequestGangCheckpoint(Message):
     nonce: str
     permit: PermitRequest | None = None
     """What allows it; None where a node of the job has leave of its own."""
+    asked_at: datetime | None = None
+    """When the job was first asked, whatever was asked anew since: its time is counted from there."""
+    extended: timedelta = timedelta(0)
+    """What humans added to the deadlines, which is in them: a job's own time-out moves as far."""
+
+
+class GangCheckpoint(JobCheckpoint, ActResult):
+    """Result of ``request_gang_checkpoint``."""
 
 
 class FollowedJob(Message):

@@ -58,6 +58,8 @@ class Work:
         self._joined: dict[str, gang.JobOnNode] = {}
         self._states: dict[str, gang.GangState] = {}
         self._first: dict[str, str] = {}
+        self._waits: dict[str, Deadline] = {}
+        """For each gang's checkpoint: what humans added to it."""
 
     # --- leave --------------------------------------------------------------------------------------------------------
 
@@ -165,9 +167,14 @@ class Work:
             gang.GangState,
             says=f"Waiting until {job.job} has saved a checkpoint.",
             timing=PERMIT,
+            deadline=self._waits.setdefault(job.job, Deadline(self._incident.policy.deadlines.checkpoint)),
             restart_on_change=True,
             stand=Stand.WITH_GANG,
         )
+        known = {(record.act, record.at) for record in self._incident.acts}
+        for record in state.acts:
+            if (record.act, record.at) not in known:
+                self._incident.keep_act(record)
         self._states[job.job] = state
         self._first[job.job] = state.first
         if state.checkpoint:
@@ -205,6 +212,7 @@ class Work:
                 ),
                 leave_out=tuple(sorted(gangs)),
                 permit=permit,
+                extended=deadline.added,
             )
 
         answer = await self._runner.act(
@@ -301,9 +309,9 @@ class Work:
     # --- what they stand on -------------------------------------------------------------------------------------------
 
     def _asking(self, job: gang.JobOnNode, *, covered: bool) -> gang.JoinGang:
-        return gang.JoinGang(
-            request=self._request(job), member=self._member(covered=covered), nudges=self._permits.nudges
-        )
+        extended = self._waits[job.job].added if job.job in self._waits else timedelta(0)
+        member = self._member(covered=covered).model_copy(update={"extended": extended})
+        return gang.JoinGang(request=self._request(job), member=member, nudges=self._permits.nudges)
 
     def _request(self, job: gang.JobOnNode) -> gang.GangRequest:
         policy = self._incident.policy

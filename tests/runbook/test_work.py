@@ -1,6 +1,7 @@
 """The work on the node, as the runbook treats it: gangs, last attempts, unsaved work, receipts, following."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from contract.acts import CheckpointStatus, JobCheckpoint
 from contract.fault import DataTrust
 from contract.names import ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
 from contract.policy import CheckpointPolicy, Otherwise
+from contract.trail import ActRecord, ExternalWrite, System, Trail
 from tests.runbook.world import NOW, Play, Stuck, World, fails, fast, finding
 
 pytestmark = [pytest.mark.temporal, pytest.mark.thorough, pytest.mark.asyncio(loop_scope="session")]
@@ -104,6 +106,39 @@ async def test_incident_that_is_stopped_while_it_waits_leaves_its_gang(
     assert stuck.cancelled == 1
     assert "leave_gang" in spanning.names()
     assert "drain_node" not in spanning.names()
+
+
+async def test_human_s_extension_is_told_to_the_gang_and_the_node_waits_on(play: Play, spanning: World) -> None:
+    stuck = Stuck()
+    spanning.on(ActivityName.AWAIT_GANG, stuck, released())
+    incident = await play.start()
+    await stuck.started.wait()
+    await incident.press(OverrideName.EXTEND_DEADLINE, extension="PT20M")
+    report = await incident.result()
+    assert report.outcome is Outcome.REPLACED
+    before, after = spanning.arguments(ActivityName.AWAIT_GANG)
+    assert (before.member.extended, after.member.extended) == (timedelta(0), timedelta(minutes=20))
+    assert spanning.names().count("join_gang") == 1, "it keeps its leave"
+
+
+async def test_what_the_gang_did_for_the_node_is_in_the_node_s_report_once(play: Play, spanning: World) -> None:
+    write = ExternalWrite(at=NOW, system=System.KUBERNETES, verb="exec", object="/pods/train-0/exec", status=101)
+    record = ActRecord(
+        act=ActivityName.REQUEST_GANG_CHECKPOINT, step=Step.CHECKPOINT, at=NOW, trail=Trail().wrote(write)
+    )
+
+    def with_acts(argument: gang.JoinGang) -> gang.GangState:
+        state: gang.GangState = released()(argument)
+        return state.model_copy(update={"acts": (record,)})
+
+    spanning.scripts[ActivityName.AWAIT_GANG] = with_acts
+    spanning.on(ActivityName.DRAIN_NODE, fails(ErrorType.DRAIN_BLOCKED))
+    incident = await play.start()
+    await incident.until_phase(Phase.NEEDS_HUMAN)
+    await incident.press(OverrideName.RESUME)
+    report = await incident.result()
+    assert spanning.names().count("await_gang") == 2
+    assert [kept for kept in report.acts if kept.act == record.act] == [record]
 
 
 async def test_last_attempt_of_a_job_is_a_human_s_decision_and_the_question_shows_it(
