@@ -101,13 +101,14 @@ class Asking:
         try:
             result.declared = declaration_of(result.pod)
         except ValueError as error:
-            self._tell(result.pod, str(error))
+            why = f"{error}. The job cannot be asked to save before its node is repaired. Correct the pod template."
+            self._tell(result.pod, "CheckpointDeclarationMalformed", why, "declaration")
             return result.make(CheckpointStatus.FAILED, str(error), otherwise=terms.rules.malformed)
         result.known = self._known(result, running=speaker is not None)
         if terms.data is DataTrust.SUSPECT and any(
             holds(pod, terms.device_resource) for pod in job.pods if pod["spec"].get("nodeName") in terms.failing
         ):
-            return _named(result, terms.evidence_since)
+            return self._named(result, speaker, terms.evidence_since)
         if speaker is None:
             return result.make(CheckpointStatus.DEAD, "none of its pods runs and can answer", **_newest(result.known))
         standing = result.known.standing
@@ -120,7 +121,7 @@ class Asking:
                 status = CheckpointStatus.FAILED if result.known.newest is None else CheckpointStatus.OBSERVED
                 return result.make(status, problem or _none_yet(status), **_newest(result.known))
             case CheckpointMode.SIGTERM:
-                return _at_end(result)
+                return self._at_end(result)
             case _:
                 return self._ask(result, terms)
 
@@ -176,15 +177,45 @@ class Asking:
         now = self._cluster.pod(pod["metadata"]["namespace"], pod["metadata"]["name"])
         return now is not None and now["metadata"]["uid"] == pod["metadata"]["uid"] and is_running(now)
 
-    def _tell(self, pod: Json, why: str) -> None:
+    def _tell(self, pod: Json, reason: str, why: str, key: str) -> None:
         thing = {**pod, "apiVersion": "v1", "kind": "Pod"}
-        self._cluster.record_event(
-            thing,
-            "CheckpointDeclarationMalformed",
-            f"{why}. The job cannot be asked to save before its node is repaired. Correct the pod template.",
-            key=f"{pod['metadata']['uid'][:8]}-checkpoint-declaration",
-            warning=True,
+        key = f"{pod['metadata']['uid'][:8]}-checkpoint-{key}"
+        self._cluster.record_event(thing, reason, why, key=key, warning=True)
+
+    def _named(self, result: _Result, speaker: Json | None, evidence_since: datetime | None) -> JobCheckpoint:
+        known = result.known
+        if known.problem and not known.checkpoints:
+            why = f"its checkpoints could not be listed ({known.problem}); none was asked for, data is suspect"
+            return result.make(CheckpointStatus.FAILED, why)
+        believed = known.before(evidence_since)
+        if not believed:
+            why = "it has no checkpoint from before the fault; none was asked for, data is suspect"
+            return result.make(CheckpointStatus.FAILED, why, suspect=len(known.checkpoints))
+        last = max(believed, key=lambda item: (item.time, item.step))
+        assert result.declared is not None
+        return result.make(
+            CheckpointStatus.NAMED,
+            "what the failing device computed is not to be believed",
+            step=last.step,
+            uri=last.uri,
+            saved_at=last.time,
+            suspect=len(known.checkpoints) - len(believed),
+            kept=self._talk.keep(speaker, result.declared, last),
         )
+
+    def _at_end(self, result: _Result) -> JobCheckpoint:
+        declared = result.declared
+        assert declared is not None
+        needs = declared.timeout.total_seconds() if declared.timeout else 0.0
+        if needs > declared.grace_s:
+            why = (
+                f"it declares {needs:.0f} s for saving when it is ended, and its grace period is {declared.grace_s} s: "
+                "raise terminationGracePeriodSeconds"
+            )
+            self._tell(result.pod, "GracePeriodTooShort", f"{pod_name(result.pod)}: {why}.", "grace-period")
+            return result.make(CheckpointStatus.FAILED, why, **_newest(result.known))
+        why = f"it saves when it is ended, and has {declared.grace_s} s for that"
+        return result.make(CheckpointStatus.AT_END, why, **_newest(result.known))
 
 
 def _speaker(declaring: list[Json], terms: Terms) -> Json | None:
@@ -225,40 +256,6 @@ def accelerators(pod: Json) -> int:
             if "/" in name and "hugepages" not in name and str(amount).isdigit():
                 count += int(amount)
     return count
-
-
-def _named(result: _Result, evidence_since: datetime | None) -> JobCheckpoint:
-    known = result.known
-    if known.problem and not known.checkpoints:
-        why = f"its checkpoints could not be listed ({known.problem}); none was asked for, data is suspect"
-        return result.make(CheckpointStatus.FAILED, why)
-    believed = known.before(evidence_since)
-    if not believed:
-        why = "it has no checkpoint from before the fault; none was asked for, data is suspect"
-        return result.make(CheckpointStatus.FAILED, why, suspect=len(known.checkpoints))
-    last = max(believed, key=lambda item: (item.time, item.step))
-    return result.make(
-        CheckpointStatus.NAMED,
-        "what the failing device computed is not to be believed",
-        step=last.step,
-        uri=last.uri,
-        saved_at=last.time,
-        suspect=len(known.checkpoints) - len(believed),
-    )
-
-
-def _at_end(result: _Result) -> JobCheckpoint:
-    declared = result.declared
-    assert declared is not None
-    why = f"it saves when it is ended, and has {declared.grace_s} s for that"
-    if declared.timeout and declared.timeout.total_seconds() > declared.grace_s:
-        short = f"it declares {declared.timeout.total_seconds():.0f} s for saving, and its grace period is"
-        return result.make(
-            CheckpointStatus.FAILED,
-            f"{short} {declared.grace_s} s: raise terminationGracePeriodSeconds",
-            **_newest(result.known),
-        )
-    return result.make(CheckpointStatus.AT_END, why, **_newest(result.known))
 
 
 def _newest(known: Known) -> dict[str, Any]:

@@ -223,6 +223,8 @@ class FollowedJob(Message):
     saved_steps: int | None = None
     saved_accelerator_seconds: float | None = None
     lost_steps: int | None = None
+    at_end: JobCheckpoint | None = None
+    """Of a job that saves when it is ended: what it saved then, verified, or that it saved nothing."""
 
 
 class FollowJobs(Message):
@@ -232,6 +234,8 @@ class FollowJobs(Message):
     checkpoints: tuple[JobCheckpoint, ...]
     ranks: dict[str, int] = Field(default_factory=dict)
     """How many pods of each job ran before."""
+    evicted_at: datetime | None = None
+    """When their eviction began; None where they were not evicted."""
     deadline: timedelta
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
+    from activities.saved import saved_work
     from contract import acts, gang
     from contract.fault import DataTrust
     from contract.identity import Target
@@ -263,6 +264,7 @@ class Work:
                 checkpoints=tuple(mine),
                 ranks={job.job: job.ranks for job in self._jobs.jobs},
                 deadline=deadline.now,
+                evicted_at=drained.started_at if (drained := self._incident.steps.get(Step.DRAIN)) else None,
             ),
             gang.JobsFollowed,
             says="until the jobs have passed their checkpoints",
@@ -270,11 +272,20 @@ class Work:
         )
         if answer is None or not answer.jobs:
             return ""
+        for job in answer.jobs:
+            if job.at_end:
+                self._found_at_end(job.at_end)
         await self._receipts(answer.jobs)
         for job in answer.jobs:
             self._incident.facts[f"resumed {job.job}"] = sentences.followed(job)
         passed = sum(job.passed for job in answer.jobs)
         return f"{passed} of {len(answer.jobs)} jobs run again and have passed their checkpoints"
+
+    def _found_at_end(self, found: acts.JobCheckpoint) -> None:
+        """What a job saved when it was ended is known only now."""
+        self.checkpoints = tuple(found if item.job == found.job else item for item in self.checkpoints)
+        self._incident.facts[f"checkpoint {found.job}"] = sentences.checkpoint(found)
+        self._incident.saved = tuple(map(saved_work, self.checkpoints))
 
     def _is_mine(self, checkpoint: acts.JobCheckpoint) -> bool:
         """Of a gang, the incident that joined first follows the job for all."""
