@@ -245,7 +245,7 @@ async def test_whatever_happens_each_window_is_asked_once_and_nobody_is_released
     temporal: Client,  # noqa: F811
     seed: int,
 ) -> None:
-    """Faults, answers, time-outs, worker kills and stops in any order, over the real workflow on a real server."""
+    """Faults, answers, worker kills, stops and extensions in any order, over the real workflow on a real server."""
     chance = random.Random(seed)
     world = World()  # noqa: F811
     ends: list[tuple[str, bool, int]] = []
@@ -272,6 +272,9 @@ async def test_whatever_happens_each_window_is_asked_once_and_nobody_is_released
         changes: dict[str, Any] = {}
         if chance.random() < 0.15:
             changes = {"data": DataTrust.SUSPECT, "evidence_since": NOW}
+        if chance.random() < 0.2:
+            # A human has the answer waited for longer: it is the same request.
+            changes["extended"] = timedelta(seconds=chance.choice([1, 30]))
         stops_after = chance.uniform(0, 1.5) if chance.random() < 0.2 else 60.0
         try:
             async with asyncio.timeout(stops_after):
