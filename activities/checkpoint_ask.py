@@ -111,9 +111,7 @@ class Asking:
             return self._named(result, speaker, terms.evidence_since)
         if speaker is None:
             return result.make(CheckpointStatus.DEAD, "none of its pods runs and can answer", **_newest(result.known))
-        standing = result.known.standing
-        if standing and datetime.now(UTC) - standing.time > terms.rules.hung_after:
-            why = f"it hangs: it took step {standing.at}, its last, at {standing.time:%Y-%m-%d %H:%M:%S}"
+        if why := _hangs(result.known, terms.rules):
             return result.make(CheckpointStatus.DEAD, why, **_newest(result.known))
         match result.declared.mode:
             case CheckpointMode.OBSERVE:
@@ -124,6 +122,18 @@ class Asking:
                 return self._at_end(result)
             case _:
                 return self._ask(result, terms)
+
+    def why_hung(self, job: AskedJob, terms: Terms) -> str:
+        """Why a job has no work to disturb though its pods run; empty where it has, or where nobody knows."""
+        speaker = _speaker([pod for pod in job.pods if is_declared(pod)], terms)
+        if speaker is None:
+            return ""
+        try:
+            declared = declaration_of(speaker)
+        except ValueError:
+            return ""
+        tells = declared.command or declared.port
+        return _hangs(self._talk.told(speaker, declared), terms.rules) if tells else ""
 
     def _known(self, result: _Result, *, running: bool) -> Known:
         assert result.declared is not None
@@ -256,6 +266,13 @@ def accelerators(pod: Json) -> int:
             if "/" in name and "hugepages" not in name and str(amount).isdigit():
                 count += int(amount)
     return count
+
+
+def _hangs(known: Known, rules: CheckpointPolicy) -> str:
+    standing = known.standing
+    if standing is None or datetime.now(UTC) - standing.time <= rules.hung_after:
+        return ""
+    return f"it hangs: it took step {standing.at}, its last, at {standing.time:%Y-%m-%d %H:%M:%S}"
 
 
 def _newest(known: Known) -> dict[str, Any]:

@@ -35,6 +35,8 @@ class JobOnNode(Message):
     """Whether this disruption would end it for good."""
     why: str = ""
     """About attempts, in words."""
+    unread: bool = False
+    """Its kind has an object, which could not be read: nothing can be written on it."""
 
 
 class FindJobs(Message):
@@ -189,6 +191,8 @@ class GangLook(ActResult):
     explanation: str
     ranks: int = 0
     """Pods that run."""
+    hung: bool = False
+    """Whether they have taken no step for long: nothing is disturbed, and what there is has yet to be named."""
 
 
 class RequestGangCheckpoint(Message):

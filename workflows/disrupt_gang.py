@@ -156,7 +156,7 @@ class DisruptGang:
                 JobCheckpoint(job=gang.request.job, status=CheckpointStatus.DEAD, explanation=look.explanation)
             )
             return
-        if self._granted or gang.covered or not gang.undrained:
+        if self._granted or gang.covered or look.hung or not gang.undrained:
             return
         gang.stage = GangStage.QUEUED
         self._show("it is queued for the fleet's leave to disturb the job.")

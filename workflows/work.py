@@ -241,6 +241,12 @@ class Work:
         """Tell the jobs' owners what is about to happen: a job that starts again may read where to resume."""
         if self.in_gangs:
             await self._receipts(())
+            for job in self._jobs.jobs:
+                if job.unread:
+                    self._incident.note(
+                        f"{job.job} has no receipt: its object could not be read. See that it is there, and that the "
+                        "worker may get and patch its kind."
+                    )
 
     async def drained(self) -> None:
         """The work is gone from the node, or goes with it: tell the gangs."""

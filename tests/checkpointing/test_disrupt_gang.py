@@ -101,6 +101,17 @@ async def test_dead_job_needs_no_permit_and_no_checkpoint(gang: GangPlay) -> Non
     await gang.leave("a")
 
 
+async def test_job_that_hangs_waits_for_no_permit_and_its_newest_is_still_named(gang: GangPlay) -> None:
+    gang.world.on(ActivityName.LOOK_AT_GANG, lambda _: GangLook(alive=True, hung=True, explanation="it hangs"))
+    await gang.join("a")
+    state = await gang.until_released("a")
+    assert ActivityName.ASK_PERMIT not in gang.world.names()
+    assert state.checkpoint is not None
+    (asked,) = gang.asked()
+    assert asked.permit is None
+    await gang.leave("a")
+
+
 async def test_node_whose_incident_has_leave_already_brings_it_along(gang: GangPlay) -> None:
     """Two jobs on two failing nodes: the second gang's permit could wait for the first's for ever."""
     await gang.join("a", covered=True)

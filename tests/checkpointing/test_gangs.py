@@ -1,7 +1,9 @@
 """Gangs are found from the labels and owners that each project sets (D36), and their attempts from their objects."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +13,11 @@ from hypothesis import strategies as st
 from activities.attempts import attempts
 from activities.gangs import KINDS, gang_of
 from activities.jobs import JobActivities
-from contract.gang import FindJobs, JobOnNode
+from contract.gang import FindJobs, GangLook, GangMember, GangRequest, JobOnNode, LookAtGang
 from deploy.local.scene import NodeGroup, create_training_job, create_web, running_pods, wait_for
 from deploy.local.stack import Stack
 from tests.acting import Acting
+from tests.checkpointing.jobs import add_declaring, declared, program
 from tests.checkpointing.kinds import BY_KIND, SHAPES, add_rank, create, kinds_on
 from tests.conftest import MakeNodeGroup
 
@@ -82,6 +85,31 @@ def test_indexed_job_is_a_gang_and_the_real_controller_s_labels_find_it(
     assert (job.job, job.nodes, job.ranks, job.declared) == (f"{namespace}/Job/train", 2, 2, True)
     assert (job.attempts_left, job.ends) == (6, False)
     assert "ignores disruptions" in job.why
+
+
+def look(acting: Acting, node: str, job: str) -> GangLook:
+    argument = LookAtGang(
+        request=GangRequest(cluster="c", job=job, deadline=timedelta(minutes=10)),
+        members=(GangMember(target=acting.target(node)),),
+    )
+    found: GangLook = acting.do(JobActivities(acting.cluster, lambda _: None).look_at_gang, argument)
+    return found
+
+
+def test_gang_whose_ranks_run_and_take_no_step_hangs(
+    acting: Acting, group: NodeGroup, namespace: str, tmp_path: Path
+) -> None:
+    """It has nothing to disturb, and so waits for nobody's leave."""
+    annotations = declared("exec", command=program(tmp_path))
+    for number, node in enumerate(group.nodes):
+        add_declaring(acting, node, namespace, annotations, f"own-{number}", labels={"nodemend.io/gang": "own"})
+    job, standing = f"{namespace}/Gang/own", tmp_path / "standing.manifest.json"
+    assert not look(acting, group.nodes[0], job).hung, "nobody knows"
+    for ago, hung in ((timedelta(0), False), (timedelta(hours=2), True)):
+        standing.write_text(json.dumps({"at": 730, "time": (datetime.now(UTC) - ago).isoformat()}))
+        found = look(acting, group.nodes[0], job)
+        assert (found.alive, found.hung) == (True, hung)
+    assert "it took step 730, its last" in found.explanation
 
 
 def test_generic_label_makes_a_gang_of_what_no_table_knows(acting: Acting, group: NodeGroup, namespace: str) -> None:

@@ -212,6 +212,13 @@ async def test_job_is_followed_until_it_is_past_its_checkpoint_and_that_is_in_th
     assert (before.followed, after.followed) == ((), (seen,))
 
 
+async def test_job_that_cannot_be_read_has_no_receipt_and_the_report_says_so(play: Play, spanning: World) -> None:
+    spanning.scripts[ActivityName.FIND_JOBS] = on_node(uid="", unread=True)
+    report = await (await play.start(finding(data=DataTrust.TRUSTED))).result()
+    assert "write_receipts" not in spanning.names()
+    assert any(f"{JOB} has no receipt: its object could not be read" in note for note in report.notes)
+
+
 async def test_following_that_fails_changes_no_outcome(play: Play, spanning: World) -> None:
     spanning.scripts[ActivityName.FOLLOW_JOBS] = fails(ErrorType.ACCESS_DENIED, "Grant list pods.")
     report = await (await play.start()).result()
