@@ -11,6 +11,7 @@ from cli.errors import CommandError
 from cli.judging.captures import Capture, Counts, Family
 from cli.judging.decisions import Decision, Event, Finding, Judge
 from cli.judging.facts import NO_WITNESS, Facts
+from cli.judging.opening import Lines
 from cli.judging.play import Detector, Played
 from contract.model import Message
 from contract.names import ExitCode
@@ -58,7 +59,7 @@ def replay(file: str, rules: Catalogue, facts: Facts, policy: Policy, size: int)
     """Play a file, or standard input.
 
     Raises:
-        CommandError: it cannot be read.
+        CommandError: it cannot be read, or is no capture of a kernel log.
     """
     with ExitStack() as stack:
         if file == STDIN:
@@ -75,11 +76,27 @@ def replay(file: str, rules: Catalogue, facts: Facts, policy: Policy, size: int)
                     ExitCode.NO_INPUT,
                 ) from error
         try:
-            return play(file, Capture(stream, until), rules, facts, policy, size)
+            return _told(file, Lines(file, stream), until, rules, facts, policy, size)
         except OSError as error:
             raise CommandError(
                 f"{file} cannot be read: {error.strerror}.", "Give a file, or - for standard input.", ExitCode.NO_INPUT
             ) from error
+
+
+def _told(
+    file: str, lines: Lines, until: datetime, rules: Catalogue, facts: Facts, policy: Policy, size: int
+) -> Replayed:
+    played = play(file, Capture(lines, until), rules, facts, policy, size)
+    tally = played.tally
+    if not tally.records:
+        others = f", {tally.not_kernel} by other programs than the kernel" if tally.not_kernel else ""
+        unread = f", {tally.unparsable} of no form that is known" if tally.unparsable else ""
+        raise CommandError(
+            f"{file} holds no kernel record: {tally.lines} lines{others}{unread}. {lines.cut}".strip(),
+            "Give what dmesg, `cat /dev/kmsg`, `journalctl -k` or `journalctl -k -o json` printed.",
+            ExitCode.DATA,
+        )
+    return played.model_copy(update={"notes": (*played.notes, *([lines.cut] if lines.cut else []))})
 
 
 def play(file: str, capture: Capture, rules: Catalogue, facts: Facts, policy: Policy, size: int) -> Replayed:
