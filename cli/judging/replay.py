@@ -10,7 +10,7 @@ from typing import IO, Final
 from cli.errors import CommandError
 from cli.judging.captures import Capture, Counts, Family
 from cli.judging.decisions import Decision, Event, Finding, Judge
-from cli.judging.facts import NO_WITNESS, Facts
+from cli.judging.facts import Facts
 from cli.judging.opening import Lines
 from cli.judging.play import Detector, Played
 from contract.model import Message
@@ -101,7 +101,7 @@ def _told(
 
 def play(file: str, capture: Capture, rules: Catalogue, facts: Facts, policy: Policy, size: int) -> Replayed:
     """Play a capture."""
-    judge = Judge(facts.identity, policy, size)
+    judge = Judge(facts.identity, policy, size, facts.witnesses)
     detector = Detector(rules, judge.take, judge.reboot)
     played = detector.play(capture.records())
     judge.close(detector.now)
@@ -143,7 +143,7 @@ def _notes(capture: Capture, played: Played, facts: Facts, judge: Judge) -> list
     if capture.family is not Family.KMSG and "facility" not in forms and played.matched:
         notes.append("Its form does not say who wrote a line: all count as the kernel's, none as a drill.")
     if any(decision.plan.rung is Rung.QUARANTINE for decision in judge.decisions):
-        notes.append(NO_WITNESS)
+        notes += filter(None, [facts.witness_note()])
     if capture.counts.unparsable:
         notes.append(f"{capture.counts.unparsable} lines are no records of this form: they were counted, and left out.")
     if judge.left_out or judge.findings_left_out or judge.decisions_left_out:
