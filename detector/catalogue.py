@@ -138,9 +138,14 @@ def compiled(document: RuleDocument) -> dict[str, object]:
 
 def _read(path: Path) -> list[RuleDocument]:
     try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))["rules"]
-    except (yaml.YAMLError, TypeError, KeyError) as error:
+        document = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise CatalogueError(f"{path} is not a catalogue: write a mapping with a list `rules`. ({error})") from error
+    except OSError as error:
+        raise CatalogueError(f"{path} cannot be read: {error.strerror}.") from error
+    entries = document.get("rules") if isinstance(document, dict) else None
+    if not isinstance(entries, list):
+        raise CatalogueError(f"{path} is not a catalogue: write a mapping with a list `rules`.")
     rules = []
     for number, entry in enumerate(entries, start=1):
         try:
@@ -148,6 +153,7 @@ def _read(path: Path) -> list[RuleDocument]:
         except ValidationError as error:
             name = entry.get("id", f"number {number}") if isinstance(entry, dict) else f"number {number}"
             first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"]) or "rule"
+            # After the field pydantic names the member of a union, which nobody wrote.
+            field = str(first["loc"][0]) if first["loc"] else "rule"
             raise CatalogueError(f"{path}, rule {name}, {field}: {first['msg']}. Mend or remove the rule.") from error
     return rules

@@ -8,10 +8,13 @@ the newest word counts.
 from typing import Final
 
 from contract.corroboration import CorroborationPolicy
-from contract.policy import GroupPolicy, Mode
+from contract.policy import CheckpointPolicy, DrainEscalation, GroupPolicy, Mode, OnCulprit, Otherwise
 from contract.replacement import RebootMode, ReplacementPolicy
 
 _MODES: Final = tuple(Mode)
+_ESCALATIONS: Final = tuple(DrainEscalation)
+"""``DrainEscalation`` is declared from what waits to what destroys."""
+_CULPRITS: Final = tuple(OnCulprit)
 
 
 def tightened(then: GroupPolicy, now: GroupPolicy) -> GroupPolicy:
@@ -25,6 +28,9 @@ def tightened(then: GroupPolicy, now: GroupPolicy) -> GroupPolicy:
             "gates": (*then.gates, *(gate for gate in now.gates if gate not in then.gates)),
             "evict_unmanaged_pods": then.evict_unmanaged_pods and now.evict_unmanaged_pods,
             "evict_local_storage_pods": then.evict_local_storage_pods and now.evict_local_storage_pods,
+            "drain_escalation": min(then.drain_escalation, now.drain_escalation, key=_ESCALATIONS.index),
+            "culprits": min(then.culprits, now.culprits, key=_CULPRITS.index),
+            "checkpoints": _checkpoints(then.checkpoints, now.checkpoints),
             "corroboration": _corroboration(then.corroboration, now.corroboration),
             "replacement": _replacement(then.replacement, now.replacement),
         }
@@ -38,6 +44,20 @@ def _corroboration(then: CorroborationPolicy, now: CorroborationPolicy) -> Corro
         # More kinds may be needed than are accepted in common: then none suffices, and a human decides.
         needed=max(then.needed, now.needed),
         independent=tuple(name for name in then.independent if name in now.independent),
+    )
+
+
+def _checkpoints(then: CheckpointPolicy, now: CheckpointPolicy) -> CheckpointPolicy:
+    """Where either has a human asked before work is lost, a human is asked."""
+
+    def tighter(one: Otherwise, other: Otherwise) -> Otherwise:
+        return Otherwise.ASK if Otherwise.ASK in (one, other) else other
+
+    return now.model_copy(
+        update={
+            "malformed": tighter(then.malformed, now.malformed),
+            "last_attempt": tighter(then.last_attempt, now.last_attempt),
+        }
     )
 
 

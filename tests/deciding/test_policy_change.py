@@ -9,7 +9,7 @@ from contract.corroboration import Corroboration, CorroborationPolicy
 from contract.fault import RemediationRequest
 from contract.gates import Gate
 from contract.names import Step
-from contract.policy import Deadlines, GroupPolicy, Mode
+from contract.policy import CheckpointPolicy, Deadlines, DrainEscalation, GroupPolicy, Mode, OnCulprit, Otherwise
 from contract.replacement import NodeJob, RebootMode, ReplacementPolicy
 from tests.runbook.world import NOW
 from workflows.corroborate import suffice
@@ -26,6 +26,11 @@ policies = st.builds(
     gates=st.sampled_from([(), (Gate(before=Step.DISRUPT),), (Gate(before=Step.REPLACE, approvals=2),)]),
     evict_unmanaged_pods=st.booleans(),
     evict_local_storage_pods=st.booleans(),
+    drain_escalation=st.sampled_from(DrainEscalation),
+    culprits=st.sampled_from(OnCulprit),
+    checkpoints=st.builds(
+        CheckpointPolicy, malformed=st.sampled_from(Otherwise), last_attempt=st.sampled_from(Otherwise)
+    ),
     corroboration=st.builds(
         CorroborationPolicy,
         accepted=kinds,
@@ -40,7 +45,7 @@ policies = st.builds(
 
 def no_looser(one: GroupPolicy, other: GroupPolicy) -> bool:
     """Whether the first allows nothing that the second forbids."""
-    order = tuple(Mode)
+    order, escalations = tuple(Mode), tuple(DrainEscalation)
     return (
         order.index(one.mode) <= order.index(other.mode)
         and order.index(one.drills) <= order.index(other.drills)
@@ -48,6 +53,10 @@ def no_looser(one: GroupPolicy, other: GroupPolicy) -> bool:
         and all(gate in one.gates for gate in other.gates)
         and one.evict_unmanaged_pods <= other.evict_unmanaged_pods
         and one.evict_local_storage_pods <= other.evict_local_storage_pods
+        and escalations.index(one.drain_escalation) <= escalations.index(other.drain_escalation)
+        and (one.culprits is OnCulprit.NAME or other.culprits is not OnCulprit.NAME)
+        and (one.checkpoints.malformed is Otherwise.ASK or other.checkpoints.malformed is not Otherwise.ASK)
+        and (one.checkpoints.last_attempt is Otherwise.ASK or other.checkpoints.last_attempt is not Otherwise.ASK)
         and set(one.corroboration.accepted) <= set(other.corroboration.accepted)
         and one.corroboration.needed >= other.corroboration.needed
         and set(one.corroboration.independent) <= set(other.corroboration.independent)
