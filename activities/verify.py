@@ -12,7 +12,7 @@ from activities.auto_scaling import AutoScaling
 from activities.claim import annotations, conditional, labels
 from activities.cluster import Cluster, Json, retry_on_conflict
 from activities.errors import failure
-from activities.identify import devices
+from activities.identities import devices
 from activities.memory import Memory, known_bad
 from activities.node_facts import host_of
 from activities.node_jobs import JobState, job_name, node_job, run_once

@@ -114,7 +114,9 @@ def budget_view(state: BudgetState, url: str = "") -> RenderableType:
     """What is paused or suspected, who waits and why, who holds what."""
     held = {kind: sum(item.request.kind is kind for item in state.held) for kind in PermitKind}
     used = ", ".join(f"{number} {kind}" for kind, number in held.items())
-    lines: list[RenderableType] = [Text(f"{len(state.held)} permits out ({used}), {len(state.queue)} wait.")]
+    out, waiting = len(state.held) + state.held_unnamed, len(state.queue) + state.queue_unnamed
+    more = f", and {state.held_unnamed} more that are not named" if state.held_unnamed else ""
+    lines: list[RenderableType] = [Text(f"{out} permits out ({used}{more}), {waiting} wait.")]
     for pause in state.pauses:
         said = f"Paused: {pause.place}, by {pause.by} {elapsed(pause.at)} ago: {pause.reason}"
         lines.append(Text(said, style="bold yellow"))
@@ -122,9 +124,9 @@ def budget_view(state: BudgetState, url: str = "") -> RenderableType:
         if guard.cleared_at is None:
             lines.append(Text(f"A common cause is suspected: {guard.words}", style="bold red"))
     if state.queue:
-        lines.append(_table("Waits", (_waiting(item) for item in state.queue), len(state.queue)))
+        lines.append(_table("Waits", (_waiting(item) for item in state.queue), state.queue_unnamed))
     if state.held:
-        lines.append(_table("Holds", (_holding(item) for item in state.held), len(state.held)))
+        lines.append(_table("Holds", (_holding(item) for item in state.held), state.held_unnamed))
     for order in state.orders[-5:]:
         said = f"{order.at:%Y-%m-%d %H:%M} {order.name} by {order.by}: {order.reason} ({order.answer})"
         lines.append(Text(said, style="dim"))
@@ -133,15 +135,18 @@ def budget_view(state: BudgetState, url: str = "") -> RenderableType:
     return Group(*lines)
 
 
-def _table(title: str, rows: Iterable[tuple[str, ...]], total: int) -> RenderableType:
+def _table(title: str, rows: Iterable[tuple[str, ...]], unnamed: int) -> RenderableType:
     table = Table(box=None, header_style="bold")
     for name in (title, "Node", "Group", "For", "Why"):
         table.add_column(name, overflow="fold")
-    for row in islice(rows, _ROWS_MAX):
+    rest = iter(rows)
+    for row in islice(rest, _ROWS_MAX):
         table.add_row(*map(escape, row))
-    if total <= _ROWS_MAX:
+    named = sum(1 for _ in rest)
+    if not named + unnamed:
         return table
-    return Group(table, Text(f"… and {total - _ROWS_MAX} more. `--output json` has them.", style="yellow"))
+    has = "has them" if not unnamed else f"has {named} of them, and the metrics count all"
+    return Group(table, Text(f"… and {named + unnamed} more. `--output json` {has}.", style="yellow"))
 
 
 def _waiting(item: QueuedRequest) -> tuple[str, ...]:

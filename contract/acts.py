@@ -236,6 +236,8 @@ class DrainNode(Message):
     escalation: DrainEscalation = DrainEscalation.NEEDS_HUMAN
     detach_deadline: timedelta = Deadlines().detach
     """For the volumes, from the moment when the pods are gone."""
+    load_balancers: timedelta = timedelta(0)
+    """For the load balancers that send to the node to stop."""
     drill: bool = False
 
 

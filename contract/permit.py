@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -22,6 +23,9 @@ from contract.budget_policy import BudgetPolicy
 from contract.fault import FaultReport, Verdict
 from contract.model import Message
 from contract.trail import ActResult
+
+if TYPE_CHECKING:
+    from contract.policy import GroupPolicy
 
 
 class PermitKind(StrEnum):
@@ -137,6 +141,16 @@ class GroupLimits(Message):
     max_quarantined_share: float
     min_working: int = 0
 
+    @classmethod
+    def of(cls, rules: "GroupPolicy") -> "GroupLimits":
+        """Those of a group's policy."""
+        return cls(
+            max_concurrent=rules.max_concurrent,
+            max_disrupted_share=rules.max_disrupted_share,
+            max_quarantined_share=rules.max_quarantined_share,
+            min_working=rules.min_working,
+        )
+
 
 class GroupCount(Message):
     """One node group as counted from the world, not from who claims to hold what."""
@@ -219,7 +233,11 @@ class BudgetState(Message):
 
     cluster: str
     queue: tuple[QueuedRequest, ...] = ()
+    queue_unnamed: int = 0
+    """In an answer of the query: more that wait than it names."""
     held: tuple[HeldPermit, ...] = ()
+    held_unnamed: int = 0
+    """In an answer of the query: more that are out than it names."""
     outbox: tuple[PermitRequest, ...] = ()
     """Granted, and the holder not told yet: kept until it is."""
     pauses: tuple[Pause, ...] = ()
@@ -231,6 +249,8 @@ class BudgetState(Message):
     """The newest of what humans told it."""
     carried: bool = False
     """From the run before: it remembers. A budget that starts without asks the incidents first."""
+    packed: str = ""
+    """All of it, compressed (base64 of zlib of this model's JSON), where it is too large to be carried as it is."""
     history_limit: int = 2000
     """Events after which it continues as new; a test forces it."""
 

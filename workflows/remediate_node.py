@@ -37,6 +37,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.assess import APPROVED_BY_SOMEONE, assess
     from workflows.closing import Closing
     from workflows.culprit import ask_about_culprit
+    from workflows.draining import drain_order
     from workflows.failures import IncidentEnded
     from workflows.following import follow
     from workflows.incident_state import Incident
@@ -329,15 +330,7 @@ class RemediateNode:
         drained = await self._runner.act(
             Step.DRAIN,
             ActivityName.DRAIN_NODE,
-            lambda: acts.DrainNode(
-                target=self._target,
-                evict_unmanaged_pods=policy.evict_unmanaged_pods,
-                evict_local_storage_pods=policy.evict_local_storage_pods,
-                deadline=deadline.now,
-                escalation=policy.drain_escalation,
-                detach_deadline=policy.deadlines.detach,
-                drill=self._incident.request.drill,
-            ),
+            lambda: drain_order(self._target, policy, deadline, drill=self._incident.request.drill),
             acts.Drained,
             says="Evicting the pods of the node.",
             deadline=deadline,

@@ -100,6 +100,7 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
             "storm_permits_over_limit",
             "storm_growth_100_to_1000",
             "storm_budget_history_events",
+            "storm_budget_history_kib",
         ),
     ),
     "replacement": (
