@@ -156,13 +156,14 @@ async def _over(
     """Those that ended, and why the others did not; they are ended here, so that the next batch is alone."""
     reports, stuck = [], []
     for handle, result in zip(handles, waiting, strict=True):
-        if result.done():
-            reports.append(result.result())
-            continue
-        stuck.append(await _why_stuck(handle))
-        await handle.terminate("the benchmark is over")
-        with suppress(WorkflowFailureError):
-            await result
+        why = "" if result.done() else await _why_stuck(handle)
+        with suppress(RPCError):
+            # It may have come to its end since.
+            await handle.terminate("the benchmark is over")
+        try:
+            reports.append(await result)
+        except WorkflowFailureError:
+            stuck.append(why)
     return Played(reports, stuck)
 
 
