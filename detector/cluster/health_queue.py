@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple
 
-from detector.cluster.ec2 import Words
+from detector.cluster.ec2 import Words, client_of
 from detector.cluster.sightings import Ec2Word, event_class
 from detector.trouble import Trouble
 
@@ -145,7 +145,7 @@ class HealthQueue:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            self._sqs = self._sqs or _client()
+            self._sqs = self._sqs or client_of("sqs", "The queue of AWS Health", "unset NODEMEND_EC2_QUEUE_URL")
             with self._lock:
                 settled, self._settled = self._settled, []
             for receipt in settled:
@@ -202,23 +202,3 @@ class HealthQueue:
                 if not any(instance in waiting for instance in letter.instances):
                     current = self._letters.pop(message_id, letter)
                     self._settled.append(current.receipt)
-
-
-def _client() -> Any:
-    """The client, as the environment configures it.
-
-    Raises:
-        Trouble: no region is configured.
-    """
-    import boto3
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError
-
-    try:
-        patience = Config(connect_timeout=5, read_timeout=WAIT_S + 20, retries={"mode": "adaptive", "max_attempts": 4})
-        session: Any = boto3.Session()
-        return session.client("sqs", config=patience)
-    except BotoCoreError as error:
-        raise Trouble(
-            f"The queue of AWS Health cannot be asked ({error}): set AWS_REGION, or unset NODEMEND_EC2_QUEUE_URL."
-        ) from error
