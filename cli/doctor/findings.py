@@ -18,6 +18,15 @@ Json = dict[str, Any]
 _ACCELERATORS: Final = ("aws.amazon.com/neuron", "nvidia.com/gpu", "amd.com/gpu")
 _NEURON_AGENT: Final = "node-recovery"
 """Container of AWS's Neuron node recovery agent (``k8s-neuron-problem-detector.yml`` of the Neuron SDK)."""
+_NEURON_AGENT_IMAGE: Final = "neuron-node-recovery"
+_RIVALS: Final = {
+    "planetlabs/draino": "drains nodes by their conditions",
+    "self-node-remediation": "reboots nodes that are not healthy",
+    "fence-agents-remediation": "reboots nodes that are not healthy",
+    "machine-deletion-remediation": "deletes machines that are not healthy",
+    "kured": "reboots nodes whose system asks for it",
+}
+"""By a part of their image's name: what they do to nodes that Nodemend works on."""
 _NAMED_MAX: Final = 5
 
 
@@ -83,6 +92,23 @@ def of_rights(component: str, denied: Iterable[Call], asked: int) -> Finding:
     )
 
 
+def of_iam(role: str, refused: Iterable[str], asked: int, group: str = "", *, acts: bool = True) -> Finding:
+    """What IAM refuses to the worker's role, for one group or for looking."""
+    about = f"IAM, group {group}" if group else "IAM"
+    missing = sorted(refused)
+    if not missing:
+        return Finding(about, Level.OK, f"{role} may do all {asked} things that it has to")
+    return Finding(
+        about,
+        Level.WRONG if acts else Level.NOTE,
+        f"{role} may not {_some(missing)}",
+        "an incident that comes so far asks a human"
+        if group
+        else "what it cannot see it cannot decide, and asks a human",
+        "put deploy/aws/iam/worker.json on the role; where it has a condition on tags, tag the group (docs/aws.md)",
+    )
+
+
 def of_detectors(nodes: Iterable[Json], leases: Iterable[Json], now: datetime) -> Iterator[Finding]:
     """Detectors that are missing, silent or blind."""
     renewed = {
@@ -117,19 +143,36 @@ def of_detectors(nodes: Iterable[Json], leases: Iterable[Json], now: datetime) -
         yield Finding("detectors", Level.OK if number else Level.NOTE, none)
 
 
-def of_rivals(daemon_sets: Iterable[Json]) -> Iterator[Finding]:
-    """Others that would replace the same machines at once."""
-    for one in daemon_sets:
+def of_rivals(workloads: Iterable[Json]) -> Iterator[Finding]:
+    """Others that would replace, reboot or drain the same machines. ``workloads``: DaemonSets and Deployments."""
+    for one in workloads:
+        where = f"{one['metadata']['namespace']}/{one['metadata']['name']}"
         for container in one["spec"]["template"]["spec"].get("containers", []):
-            switched = {str(e.get("name")): str(e.get("value", "")) for e in container.get("env", [])}
-            if container["name"] == _NEURON_AGENT and switched.get("ENABLE_RECOVERY", "").lower() == "true":
-                yield Finding(
-                    "other repairers",
-                    Level.WRONG,
-                    f"the Neuron recovery agent ({one['metadata']['namespace']}/{one['metadata']['name']}) acts too",
-                    "it marks a machine unhealthy at once, without checkpoint or drain, while an incident works on it",
-                    'set its ENABLE_RECOVERY to "false" (docs/migration.md)',
-                )
+            image = str(container.get("image", ""))
+            if container["name"] == _NEURON_AGENT or _NEURON_AGENT_IMAGE in image:
+                yield from _of_neuron_agent(where, container)
+            for part, does in _RIVALS.items():
+                if part in image:
+                    yield Finding(
+                        "other repairers",
+                        Level.WRONG,
+                        f"{where} {does}",
+                        "two repairers of one node each do half of a repair, and neither knows of the other's",
+                        "keep it off the nodes of groups in mode act, or leave those in shadow (docs/migration.md)",
+                    )
+
+
+def _of_neuron_agent(where: str, container: Json) -> Iterator[Finding]:
+    switched = {str(e.get("name")): str(e.get("value", "")) for e in container.get("env", [])}
+    # The agent's own default is to look on (``k8s-neuron-problem-detector-and-recovery.yml``).
+    if switched.get("ENABLE_RECOVERY", "").lower() == "true":
+        yield Finding(
+            "other repairers",
+            Level.WRONG,
+            f"the Neuron recovery agent ({where}) acts too",
+            "it marks a machine unhealthy at once, without checkpoint or drain, while an incident works on it",
+            'set its ENABLE_RECOVERY to "false" (docs/migration.md)',
+        )
 
 
 def of_group(name: str, found: Iterable[Found]) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ from activities.cluster import Cluster
 from activities.identities import IdentityReader
 from activities.preflight import LAUNCHES_LATELY, GroupFacts, findings
 from cli.connection import connect
+from cli.doctor.cloud import Group, rights
 from cli.doctor.findings import (
     Finding,
     Level,
@@ -33,7 +34,7 @@ from cli.doctor.findings import (
 from cli.errors import CommandError
 from contract.identity import NodeIdentity
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, SearchAttribute
-from contract.policy import Policy
+from contract.policy import Mode, Policy
 from deploy.components import NAMESPACE, Component
 from deploy.rights.__main__ import recorded
 from deploy.rights.calls import ANYWHERE, Call
@@ -43,6 +44,7 @@ from worker.temporal import known_search_attributes
 
 _AT_ONCE: Final = 50
 _DAEMON_SETS: Final = "/apis/apps/v1/daemonsets"
+_DEPLOYMENTS: Final = "/apis/apps/v1/deployments"
 
 
 async def examine(policy: Policy, namespace: str) -> list[Finding]:
@@ -86,15 +88,16 @@ def _of_cluster(cluster: Cluster, policy: Policy, namespace: str) -> Iterator[Fi
         nodes = cluster.nodes()
         leases = cluster.read(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", "list leases") or {}
         daemon_sets = cluster.read(_DAEMON_SETS, "list daemonsets.apps") or {}
+        deployments = cluster.read(_DEPLOYMENTS, "list deployments.apps") or {}
     except ApplicationError as error:
         yield Finding("cluster", Level.WRONG, error.message, "nothing of it was looked at")
         return
     yield Finding("cluster", Level.OK, f"answers, {len(nodes)} nodes")
     yield from _of_rights(cluster, namespace)
     yield from of_detectors(nodes, leases.get("items", []), datetime.now(UTC))
-    yield from of_rivals(daemon_sets.get("items", []))
+    yield from of_rivals([*daemon_sets.get("items", []), *deployments.get("items", [])])
     try:
-        yield from _of_groups(cluster, auto_scaling_client(), nodes, policy)
+        yield from _of_groups(cluster, auto_scaling_client(), nodes, policy, namespace)
     except (StartError, ApplicationError) as error:
         said = error.message if isinstance(error, ApplicationError) else str(error)
         yield Finding("AWS", Level.WRONG, said, "groups and policy were not looked at")
@@ -129,7 +132,9 @@ def _may(reviews: Any, call: Call, namespace: str) -> bool:
     return bool(answer.status.allowed)
 
 
-def _of_groups(cluster: Cluster, aws: AutoScaling, nodes: list[dict[str, Any]], policy: Policy) -> Iterator[Finding]:
+def _of_groups(
+    cluster: Cluster, aws: AutoScaling, nodes: list[dict[str, Any]], policy: Policy, namespace: str
+) -> Iterator[Finding]:
     name = os.environ.get("NODEMEND_CLUSTER", "")
     looking = IdentityReader(cluster, aws)
     # Of each group, one machine stands for all.
@@ -140,9 +145,16 @@ def _of_groups(cluster: Cluster, aws: AutoScaling, nodes: list[dict[str, Any]], 
     for identity in identities:
         if identity.group:
             groups.setdefault(identity.group, identity)
+    known: list[Group] = []
     for group, identity in sorted(groups.items()):
-        rules = policy.for_node(group, identity.nodegroup).replacement
-        yield from of_group(group, findings(_facts(aws, group, identity), rules))
+        holds = policy.for_node(group, identity.nodegroup)
+        facts = _facts(aws, group, identity)
+        yield from of_group(group, findings(facts, holds.replacement))
+        if facts.group:
+            known.append(Group(dict(facts.group), identity.instance_id or "", holds))
+    # Groups that are repaired come first: no more than some are asked about.
+    known.sort(key=lambda one: one.policy.mode is not Mode.ACT)
+    yield from rights(cluster, namespace, known)
     yield from of_policy(policy, {group: identity.nodegroup for group, identity in groups.items()})
 
 

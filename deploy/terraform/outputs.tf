@@ -7,3 +7,8 @@ output "alarm_topic_arn" {
   description = "Topic that alarms are told to."
   value       = aws_sns_topic.alarms.arn
 }
+
+output "health_queue_url" {
+  description = "For watchCluster.ec2QueueUrl of the chart; null without health_queue."
+  value       = one([for queue in aws_sqs_queue.health : queue.url])
+}

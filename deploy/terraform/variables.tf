@@ -26,3 +26,9 @@ variable "alarm_emails" {
   type        = list(string)
   default     = []
 }
+
+variable "health_queue" {
+  description = "Whether AWS Health's events about EC2 go to a queue that watch-cluster reads."
+  type        = bool
+  default     = false
+}

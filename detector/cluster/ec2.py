@@ -4,6 +4,7 @@ Asked for what is wrong and not for every instance: three questions, whatever th
 with a pause between them; the API's rate is shared by everybody in the account.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -92,6 +93,15 @@ def client() -> Any:
     Raises:
         Trouble: no region is configured.
     """
+    return client_of("ec2", "EC2", "NODEMEND_EC2_POLL_S=0 to do without")
+
+
+def client_of(service: str, name: str, without: str) -> Any:
+    """A client of AWS, as the environment configures it.
+
+    Raises:
+        Trouble: no region is configured.
+    """
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
@@ -99,8 +109,8 @@ def client() -> Any:
     try:
         # Adaptive: slows down by itself when the account's rate is used up.
         patience = Config(connect_timeout=5, read_timeout=30, retries={"mode": "adaptive", "max_attempts": 4})
-        return boto3.Session().client("ec2", config=patience)
+        # botocore reads AWS_DEFAULT_REGION alone; the chart, and AWS's other SDKs, say AWS_REGION.
+        session: Any = boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
+        return session.client(service, config=patience)
     except BotoCoreError as error:
-        raise Trouble(
-            f"EC2 cannot be asked ({error}): set AWS_REGION, or NODEMEND_EC2_POLL_S=0 to do without."
-        ) from error
+        raise Trouble(f"{name} cannot be asked ({error}): set AWS_REGION, or {without}.") from error

@@ -42,6 +42,11 @@ class WatchSettings(BaseSettings):
     ec2_poll_s: float = Field(
         default=300.0, ge=0.0, description="How often EC2 is asked for events and status checks; 0 for never."
     )
+    ec2_queue_url: str = Field(
+        default="",
+        pattern=r"^(https?://\S+)?$",
+        description="SQS queue to which EventBridge sends what AWS Health says of EC2; empty: none.",
+    )
     lease_poll_s: float = Field(
         default=120.0, ge=0.0, description="How often the detectors' Leases are looked at; 0 for never."
     )

@@ -168,16 +168,29 @@ def of_readiness(view: NodeView, hold_s: float) -> list[Sighting]:
 def of_ec2(view: NodeView, words: Sequence[Ec2Word], rules: Rules) -> list[Sighting]:
     """What EC2 says of the node's instance."""
     described = {entry.kind: entry for entry in rules.ec2}
-    return [_of_ec2(described[word.kind], word) for word in words if word.kind in described and not view.going]
+    found: dict[str, Sighting] = {}
+    for word in words:
+        if word.kind in described and not view.going:
+            sighting = _of_ec2(described[word.kind], word)
+            found.setdefault(sighting.subject, sighting)
+    return list(found.values())
+
+
+def event_class(code: str) -> str:
+    """What an event comes to: AWS calls the end of one and the same machine a retirement here and a stop there."""
+    return "end" if code in ("instance-retirement", "instance-stop") else code
 
 
 def _of_ec2(entry: Ec2Document, word: Ec2Word) -> Sighting:
     rule, groups = entry.rule_for(word.code)
     signature = _signature(rule, groups)
+    # EC2 and AWS Health give one event two ids and may give it two dates: neither says that it is another one.
+    event = word.kind == "event"
+    what = f"{rule.id}/{event_class(word.code)}" if event else signature
     return _plain(
         rule,
-        subject="/".join(part for part in (ClusterSource.EC2, word.kind, signature, word.id) if part),
-        transition=word.since,
+        subject=f"{ClusterSource.EC2}/{word.kind}/{what}",
+        transition="" if event else word.since,
         # An event is about the future; what holds is counted from when it is first seen.
         since=None,
         hold_s=entry.hold_s,

@@ -16,6 +16,7 @@ from detector.cluster import ec2
 from detector.cluster.api import Api
 from detector.cluster.documents import Rules
 from detector.cluster.findings import Due, Findings
+from detector.cluster.health_queue import HealthQueue, merged
 from detector.cluster.informer import Informer
 from detector.cluster.leases import Heartbeats
 from detector.cluster.ledger import Ledger, Subject
@@ -39,6 +40,7 @@ from detector.trouble import Hopeless, Trouble
 TICK_S: Final = 0.5
 _IN_A_ROW: Final = 3
 """So many failures in a row are nobody's own: the others wait, too."""
+_AFTER_QUEUE_S: Final = 1.0
 _RATE: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 Say = Callable[[str], None]
@@ -78,6 +80,9 @@ class Watching:
         self._heartbeats = Heartbeats()
         self._ec2: Any = None
         self._words: ec2.Words = {}
+        self._queue = HealthQueue(settings.ec2_queue_url) if settings.ec2_queue_url else None
+        self._said: ec2.Words = {}
+        """What EC2 answered and what its queue told, as of this round."""
         self._pollings: list[Polling] = []
         self._pauses: dict[Subject, Pause] = {}
         self._all = Pause()
@@ -102,6 +107,9 @@ class Watching:
         if self._settings.ec2_poll_s:
             self._unheard.add(ClusterSource.EC2)
             self._poll("ec2", self._settings.ec2_poll_s, self._ask_ec2)
+        if queue := self._queue:
+            # A question waits for its answer by itself.
+            self._poll("ec2-queue", _AFTER_QUEUE_S, lambda _polling: queue.ask())
 
     def stop(self) -> None:
         """End all threads; what waits is written if that is possible."""
@@ -136,6 +144,8 @@ class Watching:
             # It may all be over, and would look as if it went on.
             return
         nodes = self.informer.nodes
+        letters = self._queue.letters() if self._queue else {}
+        self._said = merged(self._words, self._queue.words(now)) if self._queue else self._words
         silent = self._heartbeats.silent(now)
         names = nodes.take_changed() | self._suspects | self._findings.nodes() | silent.keys() | self._spoken_of()
         views = [view for view in map(nodes.get, names) if view]
@@ -147,13 +157,18 @@ class Watching:
             self._suspects.discard(name)
             self._note(self._findings.gone(name))
         self._findings.warm = True
-        self._send([one for one in due if not self._held(one)], active)
+        sent = self._send([one for one in due if not self._held(one)], active)
+        if self._queue:
+            waiting = {one.subject.node for one in due if one.subject not in sent}
+            if self._queue.misread:
+                self._telling.so("ec2-queue", self._queue.misread)
+            self._queue.settle(letters, {str(view.instance_id) for view in views if view.name in waiting})
         self.counters.open = self._findings.open()
         self._flush()
 
     def _spoken_of(self) -> set[str]:
         """Nodes whose instance EC2 says something of."""
-        words = self._words
+        words = self._said
         return {view.name for view in self.informer.nodes.all() if view.instance_id in words} if words else set()
 
     def _look(self, view: NodeView, silent_since: float | None, now: float) -> list[Due]:
@@ -161,7 +176,7 @@ class Watching:
             *of_conditions(view, self._rules, self._reads, now),
             *of_taints(view, self._rules),
             *of_readiness(view, self._settings.not_ready_s),
-            *of_ec2(view, self._words.get(view.instance_id or "", ()), self._rules),
+            *of_ec2(view, self._said.get(view.instance_id or "", ()), self._rules),
             *of_silence(view, silent_since),
         ]
         relayed, refused = reports_in(view, self._settings.cluster)
@@ -205,12 +220,14 @@ class Watching:
             return False
         return self.counters.outage or (due.source is ClusterSource.SILENCE and self.counters.silence_held)
 
-    def _send(self, due: list[Due], active: Callable[[], bool]) -> None:
+    def _send(self, due: list[Due], active: Callable[[], bool]) -> set[Subject]:
+        """Send what may go now, and say what went."""
+        sent: set[Subject] = set()
         self._pauses = {one.subject: self._pauses[one.subject] for one in due if one.subject in self._pauses}
         self.counters.waiting = len(due)
         for one in due:
             if self._all.lasts or not active():
-                return
+                return sent
             pause = self._pauses.setdefault(one.subject, Pause())
             if pause.lasts:
                 continue
@@ -228,6 +245,8 @@ class Watching:
                 self._all.worked()
                 self.counters.waiting -= 1
                 self._telling.over("delivery", "Reports are sent again.")
+                sent.add(one.subject)
+        return sent
 
     def _deliver(self, due: Due) -> None:
         report, subject = due.make(), due.subject

@@ -45,6 +45,7 @@ CASES: dict[str, Json] = {
             "recordsS3": "s3://fleet-records/llama",
             "nodeSelector": {"pool": "system"},
         },
+        "watchCluster": {"ec2QueueUrl": "https://sqs.us-west-2.amazonaws.com/123456789012/nodemend-llama-health"},
         "serviceMonitor": {"enabled": True},
         "alerts": {
             "enabled": True,

@@ -20,7 +20,7 @@ from tests.recording import IAM, allowed_actions
 
 ROOT = Path(__file__).parents[2]
 ALARMS = ROOT / "deploy" / "aws" / "alarms.json"
-CALLED = re.compile(r"""["\s:](?P<action>(?:autoscaling|ec2|eks|s3|cloudwatch):[A-Z]\w+)""")
+CALLED = re.compile(r"""["\s:](?P<action>(?:autoscaling|ec2|eks|s3|cloudwatch|sqs):[A-Z]\w+)""")
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +69,22 @@ def test_nothing_but_looking_is_allowed_on_everything() -> None:
 def test_policy_is_one_that_iam_takes(path: Path) -> None:
     client: Any = boto3.client("iam")  # type: ignore[call-overload]
     client.create_policy(PolicyName=path.stem, PolicyDocument=path.read_text())
+
+
+@pytest.mark.usefixtures("aws")
+def test_queue_and_rule_are_ones_that_aws_takes_and_only_the_rule_may_write() -> None:
+    sqs: Any = boto3.client("sqs")  # type: ignore[call-overload]
+    events: Any = boto3.client("events")  # type: ignore[call-overload]
+    name = "nodemend-training-health"
+    url = sqs.create_queue(QueueName=name)["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    rule = events.put_rule(Name=name, EventPattern=(ROOT / "deploy/aws/health-events.json").read_text())["RuleArn"]
+    assert not events.put_targets(Rule=name, Targets=[{"Id": "queue", "Arn": arn}])["FailedEntryCount"]
+    policy = (ROOT / "deploy/aws/queue-policy.json").read_text().replace("QUEUE_ARN", arn).replace("RULE_ARN", rule)
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+    (statement,) = json.loads(policy)["Statement"]
+    assert statement["Principal"] == {"Service": "events.amazonaws.com"}
+    assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": rule}}
 
 
 @pytest.mark.usefixtures("aws")

@@ -62,7 +62,9 @@ def helm(stack: Stack, *arguments: str, values: Json | None = None) -> str:
 
 def values_for(stack: Stack, policy: Json) -> Json:
     """What a user gives, with the stack's Temporal and AWS."""
-    cloud = [{"name": key, "value": value} for key, value in stack.aws.environment().items() if key != "AWS_REGION"]
+    # The region is the chart's own to tell.
+    theirs = ("AWS_REGION", "AWS_DEFAULT_REGION")
+    cloud = [{"name": key, "value": value} for key, value in stack.aws.environment().items() if key not in theirs]
     on_system = {"nodeSelector": {"node.kubernetes.io/instance-type": SYSTEM.instance_type}, "extraEnv": cloud}
     return {
         "cluster": CLUSTER,

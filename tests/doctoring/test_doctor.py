@@ -1,24 +1,32 @@
 """`nodemend doctor` on a live stack: it finds what was broken, and nothing where nothing is."""
 
+import asyncio
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from google.protobuf.duration_pb2 import Duration
+from kubernetes import client
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 
 from contract.names import ExitCode
 from deploy.components import NAMESPACE
 from deploy.local.stack import Stack
 from tests.conftest import MakeNodeGroup
+from tests.harness import connect
 from tests.operating.command import nodemend
 
 pytestmark = pytest.mark.stack
 
 
-def examined(stack: Stack, policy: Path, **environment: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+def examined(
+    stack: Stack, policy: Path, namespace: str = NAMESPACE, **environment: str
+) -> tuple[int, dict[str, list[dict[str, Any]]]]:
     done = nodemend(
-        *("doctor", "--policy", str(policy), "--namespace", NAMESPACE, "--output", "json"),
+        *("doctor", "--policy", str(policy), "--namespace", namespace, "--output", "json"),
         **{**stack.environment(), **environment},
     )
     found: dict[str, list[dict[str, Any]]] = {}
@@ -32,7 +40,8 @@ def test_what_is_broken_is_found_and_what_is_whole_is_not(
 ) -> None:
     group = node_group(1).name
     policy = tmp_path / "policy.yaml"
-    policy.write_text(yaml.safe_dump({"groups": {group: {"mode": "act"}, "no-such-group": {"mode": "act"}}}))
+    acting = {"mode": "act", "replacement": {"reboot": "repairable"}}
+    policy.write_text(yaml.safe_dump({"groups": {group: acting, "no-such-group": {"mode": "act"}}}))
     local_stack.aws.client("autoscaling").suspend_processes(AutoScalingGroupName=group, ScalingProcesses=["Launch"])
 
     code, found = examined(local_stack, policy)
@@ -47,6 +56,64 @@ def test_what_is_broken_is_found_and_what_is_whole_is_not(
     assert {"workers of nodemend", "workers of nodemend-budget"} <= found.keys()
     assert any(one["level"] == "wrong" and "Launch is suspended" in one["says"] for one in found[f"group {group}"])
     assert any("no-such-group" in one["says"] for one in found["policy"])
+    # Moto simulates no roles: what was not looked at is said, and what a dry run can say is.
+    unknown, dry_run = found["IAM"]
+    assert (unknown["level"], "role cannot be found" in unknown["says"]) == ("note", True)
+    assert (dry_run["level"], "(dry run)" in dry_run["says"]) == ("ok", True)
+
+
+async def test_each_thing_that_is_missing_is_found_by_itself(
+    local_stack: Stack, node_group: MakeNodeGroup, tmp_path: Path
+) -> None:
+    node_group(1)
+    bare = f"bare-{uuid.uuid4().hex[:8]}"
+    temporal = await connect(local_stack)
+    await temporal.workflow_service.register_namespace(
+        RegisterNamespaceRequest(namespace=bare, workflow_execution_retention_period=Duration(seconds=86400))
+    )
+    rival = {
+        "metadata": {"name": bare},
+        "spec": {
+            "selector": {"matchLabels": {"app": bare}},
+            "template": {
+                "metadata": {"labels": {"app": bare}},
+                "spec": {
+                    "nodeSelector": {"no-such-label": "here"},
+                    "containers": [
+                        {"name": "node-recovery", "image": "x", "env": [{"name": "ENABLE_RECOVERY", "value": "true"}]}
+                    ],
+                },
+            },
+        },
+    }
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("{}")
+    with local_stack.kubernetes.connected() as api:
+        apps: Any = client.AppsV1Api(api)
+        apps.create_namespaced_daemon_set("default", rival)
+        try:
+            # A Kubernetes namespace in which no service account of ours has any right.
+            code, found = await asyncio.to_thread(
+                examined, local_stack, policy, namespace="default", TEMPORAL_NAMESPACE=bare
+            )
+        finally:
+            apps.delete_namespaced_daemon_set(bare, "default")
+
+    assert code == ExitCode.FAILED
+    assert "NeedsHuman" in found["search attributes"][0]["says"]
+    for about in (
+        "search attributes",
+        "workers of nodemend",
+        "workers of nodemend-budget",
+        "rights of nodemend-worker",
+        "rights of nodemend-watch-cluster",
+        "rights of nodemend-detector",
+        "detectors",
+        "other repairers",
+    ):
+        wrong = [one for one in found[about] if one["level"] == "wrong"]
+        assert wrong, about
+        assert all(one["means"] and one["mend"] for one in wrong), about
 
 
 def test_temporal_that_is_away_is_a_finding_and_the_rest_is_looked_at(

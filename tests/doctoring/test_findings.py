@@ -64,6 +64,26 @@ def test_neuron_recovery_agent_is_a_rival_only_where_it_recovers(recovery: str, 
     assert all(says_all(one) for one in found)
 
 
+@pytest.mark.parametrize(
+    "image",
+    ["docker.io/planetlabs/draino:v0.5", "ghcr.io/kubereboot/kured:1.16", "quay.io/medik8s/self-node-remediation:1"],
+)
+def test_other_repairers_are_known_by_their_image(image: str) -> None:
+    metadata = {"namespace": "ops", "name": "rival"}
+    workload = {"metadata": metadata, "spec": {"template": {"spec": {"containers": [{"name": "x", "image": image}]}}}}
+    (found,) = doctor.of_rivals([workload])
+    assert found.level is Level.WRONG
+    assert "ops/rival" in found.says
+    assert says_all(found)
+
+
+def test_neuron_recovery_agent_is_known_by_its_image_too() -> None:
+    workload = agent("true")
+    container = workload["spec"]["template"]["spec"]["containers"][1]
+    container |= {"name": "recovery", "image": "public.example/neuron/neuron-node-recovery:1.12.0"}
+    assert len(list(doctor.of_rivals([workload]))) == 1
+
+
 def test_right_that_is_missing_is_named() -> None:
     found = doctor.of_rights("nodemend-worker", [Call("nodemend-worker", "", "pods/eviction", "create")], 40)
     assert (found.level, found.says) == (Level.WRONG, "may not create pods/eviction")

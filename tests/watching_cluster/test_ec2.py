@@ -5,7 +5,7 @@ stubber, which checks both question and answer against the API's model, stands i
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -68,6 +68,18 @@ def test_machines_that_are_well_say_nothing(cluster: Cluster, node_group: MakeNo
     node_group(2)
     with closing(cluster.stack.aws.client("ec2")) as client:
         assert ec2.ask(client, no_pause) == {}
+
+
+@pytest.mark.parametrize("make", [ec2.client, lambda: ec2.client_of("sqs", "", "")], ids=["ec2", "sqs"])
+def test_region_is_the_one_that_the_chart_names(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.setenv("AWS_REGION", "eu-north-1")
+    with closing(make()) as client:
+        assert client.meta.region_name == "eu-north-1"
+    monkeypatch.delenv("AWS_REGION")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    with pytest.raises(Trouble, match="set AWS_REGION, or"):
+        make()
 
 
 def test_every_page_is_read_with_a_pause_between_questions() -> None:
