@@ -14,12 +14,14 @@ from cli import seeing, starting, steering
 from cli.doctor.command import doctor
 from cli.errors import CommandError
 from cli.judging import commands
+from cli.lazily import Lazily
 from cli.options import EXIT_CODES
 from cli.process import end
 from cli.simulation.mounted import simulate
 from contract.names import ExitCode
 
 app = typer.Typer(
+    cls=Lazily,
     no_args_is_help=True,
     help="Repairs failing nodes of Kubernetes training fleets: durable, checkpoint-aware, with a complete record.",
     epilog=EXIT_CODES,
@@ -34,33 +36,20 @@ _PASS_ON: Final = {
 """What follows is somebody else's to read, `--help` too."""
 
 
-def local(context: typer.Context) -> None:
+def local() -> None:
     """The embedded stack: Temporal, Kubernetes and AWS on this machine."""
-    # Mounted only here: it brings the SDKs of Kubernetes and AWS, which cost every other command half a second.
-    from cli.local import app as local_app
-
-    local_app(args=context.args, prog_name="nodemend local")
 
 
-def rules(context: typer.Context) -> None:
+def rules() -> None:
     """The rules of the detector: list, show, check, test a line, classify many, import from another detector."""
-    from cli.rules import app as rules_app
-
-    rules_app(args=context.args, prog_name="nodemend rules")
 
 
-def policy(context: typer.Context) -> None:
+def policy() -> None:
     """The policy: check a file line by line, show what holds."""
-    from cli.policy import app as policy_app
-
-    policy_app(args=context.args, prog_name="nodemend policy")
 
 
-def audit(context: typer.Context) -> None:
-    """The audit logs of closed incidents: list who did what and why, verify that nobody changed them."""
-    from cli.audit import app as audit_app
-
-    audit_app(args=context.args, prog_name="nodemend audit")
+def audit() -> None:
+    """Who did what, when and why, in which incident; and whether anybody changed the logs since."""
 
 
 _COMMANDS: Final[dict[str, tuple[Callable[..., None], ...]]] = {
@@ -107,12 +96,10 @@ _COMMANDS: Final[dict[str, tuple[Callable[..., None], ...]]] = {
     ),
 }
 """As ``--help`` shows them."""
-_PASSING_ON: Final = (local, rules, policy, audit, starting.checkpoint_agent)
-
 for _panel, _commands in _COMMANDS.items():
     for _command in _commands:
         _name = _command.__name__.replace("_", "-")
-        if _command in _PASSING_ON:
+        if _command is starting.checkpoint_agent:
             app.command(_name, rich_help_panel=_panel, add_help_option=False, context_settings=_PASS_ON)(_command)
         else:
             app.command(_name, rich_help_panel=_panel, epilog=EXIT_CODES)(_command)

@@ -416,7 +416,7 @@ class RemediateNode:
     def _shadowed(self, step: Step, would: str) -> bool:
         if self._incident.mode is not Mode.SHADOW:
             return False
-        self._runner.end(step, would, StepStatus.SHADOWED)
+        self._runner.end(step, self._gates.foretell(step, would), StepStatus.SHADOWED)
         return True
 
     def _tell(self, step: Step, fact: str, sentence: str) -> None:

@@ -12,6 +12,8 @@ from contract.model import Message
 from contract.names import KERNEL_LOG_HEALTH, OverrideName, Phase, budget_id
 from contract.permit import BudgetState
 
+KEY_MAX: Final = 255
+"""Of PagerDuty's ``dedup_key``; a longer key is cut to its end, the machine."""
 _BLIND: Final = frozenset({"KernelLogUnreadable", "KernelLogSilent"})
 """Reasons of the detector's condition ``KernelLogHealth`` while it sees nothing (docs/detector.md)."""
 

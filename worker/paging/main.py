@@ -9,6 +9,8 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,9 +23,11 @@ from contract.names import ExitCode
 from worker.clients import cluster_client
 from worker.errors import StartError
 from worker.paging.alerts import Alert, Told
+from worker.paging.inbox import Inbox, Reader, acknowledge, readers
 from worker.paging.sources import Sources
 from worker.paging.webhooks import NotToldError, PagerDuty, PlainJson, Slack, Webhook
 from worker.process import connected, run, told_to_stop
+from worker.settings import split_address
 from worker.temporal import connect, load_connection, make_runtime
 
 _log = logging.getLogger(__name__)
@@ -44,6 +48,11 @@ class PagerSettings(BaseSettings):
     pagerduty_url: str = _PAGERDUTY
     webhook_url: SecretStr = SecretStr("")
     webhook_secret: SecretStr = SecretStr("")
+    acknowledge_address: str = Field(
+        default="", pattern=r"^(\S+:\d{1,5})?$", description="host:port that PagerDuty and Slack tell; empty: none."
+    )
+    pagerduty_webhook_secret: SecretStr = SecretStr("")
+    slack_signing_secret: SecretStr = SecretStr("")
     page_every: float = Field(default=15.0, gt=0, description="Seconds between two looks.")
     log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
 
@@ -56,7 +65,7 @@ class PagerSettings(BaseSettings):
         secret = self.webhook_secret.get_secret_value()
         places: list[Webhook] = []
         if url := self.slack_url.get_secret_value():
-            places.append(Slack(url, secret))
+            places.append(Slack(url, secret, button=bool(self.acknowledge_address and self.slack_signing_secret)))
         if key := self.pagerduty_key.get_secret_value():
             places.append(PagerDuty(self.pagerduty_url, key, secret))
         if url := self.webhook_url.get_secret_value():
@@ -68,6 +77,21 @@ class PagerSettings(BaseSettings):
                 ExitCode.CONFIG,
             )
         return places
+
+    def readers(self) -> dict[str, Reader]:
+        """Who is believed to acknowledge something.
+
+        Raises:
+            StartError: it is to be listened to nobody.
+        """
+        found = readers(self.pagerduty_webhook_secret.get_secret_value(), self.slack_signing_secret.get_secret_value())
+        if self.acknowledge_address and not found:
+            raise StartError(
+                "NODEMEND_ACKNOWLEDGE_ADDRESS is set, and no secret to believe anybody by.",
+                "Set NODEMEND_PAGERDUTY_WEBHOOK_SECRET or NODEMEND_SLACK_SIGNING_SECRET too.",
+                ExitCode.CONFIG,
+            )
+        return found
 
 
 class Memory(Message):
@@ -84,6 +108,10 @@ class Pager:
         self._places = places
         self._state = state
         self._memory = _remembered(state)
+
+    def open_alerts(self) -> set[str]:
+        """What some place was told and is not over."""
+        return {key for told in self._memory.told.values() for key in told.alerts}
 
     async def look(self) -> None:
         """One look. A place that takes nothing now keeps no other one waiting, and is told with a later look."""
@@ -117,7 +145,7 @@ def _remembered(state: Path) -> Memory:
 
 
 async def _page(settings: PagerSettings) -> None:
-    places = settings.places()
+    places, believed = settings.places(), settings.readers()
     identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}/pager"
     stopping = told_to_stop()
     try:
@@ -127,9 +155,15 @@ async def _page(settings: PagerSettings) -> None:
         sources = Sources(client, cluster_client().nodes, settings.cluster, settings.ui_url)
         pager = Pager(sources.read, places, settings.record_dir / _STATE)
         _log.info("Paging: %s", ", ".join(place.name for place in places))
-        while not stopping.done():
-            await pager.look()
-            await asyncio.wait({stopping}, timeout=settings.page_every)
+        with ExitStack() as serving:
+            if settings.acknowledge_address:
+                take = partial(acknowledge, client, pager.open_alerts)
+                inbox = Inbox(*split_address(settings.acknowledge_address), believed, take)
+                serving.callback(inbox.close)
+                _log.info("Acknowledgements are taken at %s: %s", inbox.url, ", ".join(believed))
+            while not stopping.done():
+                await pager.look()
+                await asyncio.wait({stopping}, timeout=settings.page_every)
     finally:
         stopping.cancel()
 
