@@ -195,7 +195,8 @@ class _Drain:
                 "`resume`, or press `release`.",
             )
         # Those that it had when it was identified were decided on then.
-        if others := set(foreign_owners(node)) - set(self._argument.target.identity.foreign_owners):
+        identity = self._argument.target.identity
+        if others := set(foreign_owners(node, identity.kind)) - set(identity.foreign_owners):
             raise failure(
                 ErrorType.POLICY_FORBIDS,
                 f"Another controller acts on Node {self._name} now: {'; '.join(sorted(others))}. Two do not drain one "

@@ -85,7 +85,7 @@ USUAL_ANSWERS: Final = MappingProxyType(
         GroupFinding.RESERVATION_ENDING: Answer.ASK,
         GroupFinding.LAUNCHES_FAIL: Answer.ASK,
         GroupFinding.FAILED_REPAIRS: Answer.ASK,
-        GroupFinding.OTHER_REPAIRER: Answer.GO_ON,
+        GroupFinding.OTHER_REPAIRER: Answer.ASK,
     }
 )
 
