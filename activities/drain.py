@@ -118,7 +118,7 @@ class _Drain:
                     abandoned = left
                     break
                 self._progress.held = {**held_back(left), **served}
-                due = [pod for pod in next_wave(left, _now()) if pod.uid not in served]
+                due = next_wave(left, _now(), self._progress.held)
                 self._evict([pod for pod in due if self._progress.is_due(pod)])
                 told = blockers.waiting(left, self._progress, self._budgets)
                 self._show(waiting_total=len(left), waiting=told or list(served.values()))
@@ -232,7 +232,7 @@ class _Drain:
         if decided is Resort.ASK_HUMAN:
             raise failure(ErrorType.DRAIN_BLOCKED, blockers.overdue(left, self._progress, self._budgets))
         if decided is Resort.DELETE:
-            for pod in next_wave(left, _now()):
+            for pod in next_wave(left, _now(), self._progress.held):
                 if pod.uid in self._progress.refused and pod.uid not in self._progress.deleted:
                     self._check()
                     why = blockers.why_left(pod, self._progress, self._budgets)
