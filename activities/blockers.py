@@ -148,6 +148,8 @@ def _remedies(left: Sequence[Filtered], progress: Progress) -> Iterable[str]:
     ending = [pod for pod in left if pod.verdict is Verdict.ENDING]
     if any(pod.uid in progress.refused and progress.refused[pod.uid].refusal.budgets for pod in left):
         yield "For a budget: bring the pods that are not Ready back, add replicas, or relax the budget."
+    if any(pod.uid in progress.refused and progress.refused[pod.uid].refusal.denied for pod in left):
+        yield "For an admission webhook or policy: see to whoever put it there, or delete the pod yourself."
     if any(pod.pod["metadata"].get("finalizers") for pod in ending):
         yield "For a finalizer: see to the controller that set it."
     if any(not pod.pod["metadata"].get("finalizers") for pod in ending):

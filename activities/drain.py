@@ -118,7 +118,7 @@ class _Drain:
                     abandoned = left
                     break
                 self._progress.held = {**held_back(left), **served}
-                due = [pod for pod in next_wave(left, _now()) if pod.uid not in served]
+                due = next_wave(left, _now(), self._progress.held)
                 self._evict([pod for pod in due if self._progress.is_due(pod)])
                 told = blockers.waiting(left, self._progress, self._budgets)
                 self._show(waiting_total=len(left), waiting=told or list(served.values()))
@@ -195,7 +195,8 @@ class _Drain:
                 "`resume`, or press `release`.",
             )
         # Those that it had when it was identified were decided on then.
-        if others := set(foreign_owners(node)) - set(self._argument.target.identity.foreign_owners):
+        identity = self._argument.target.identity
+        if others := set(foreign_owners(node, identity.kind)) - set(identity.foreign_owners):
             raise failure(
                 ErrorType.POLICY_FORBIDS,
                 f"Another controller acts on Node {self._name} now: {'; '.join(sorted(others))}. Two do not drain one "
@@ -231,7 +232,7 @@ class _Drain:
         if decided is Resort.ASK_HUMAN:
             raise failure(ErrorType.DRAIN_BLOCKED, blockers.overdue(left, self._progress, self._budgets))
         if decided is Resort.DELETE:
-            for pod in next_wave(left, _now()):
+            for pod in next_wave(left, _now(), self._progress.held):
                 if pod.uid in self._progress.refused and pod.uid not in self._progress.deleted:
                     self._check()
                     why = blockers.why_left(pod, self._progress, self._budgets)

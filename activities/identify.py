@@ -15,6 +15,7 @@ from activities.culprit_search import CulpritFinder
 from activities.errors import failure
 from activities.fuse import fuse_of, hurried, is_lit
 from activities.identities import IdentityReader
+from activities.managed_groups import described_by
 from activities.proof import nearly_proven, unproven
 from activities.traits import DETECTOR, node_traits, work_traits
 from contract.acts import Identified, IdentifyNode, NodeFacts, Proven, ProveReports
@@ -51,7 +52,7 @@ class IdentifyNodeActivity:
         self._cluster = cluster
         self._circumstances = circumstances
         self._culprits = culprits
-        self._auto_scaling = auto_scaling
+        self._nodegroup_of = described_by(auto_scaling)
         self._identities = IdentityReader(cluster, auto_scaling)
         self._policy = policy
         self._ask_permit = ask_permit
@@ -159,9 +160,7 @@ class IdentifyNodeActivity:
         if identity.nodegroup is None or identity.group is None or identity.kind is not MachineKind.AUTO_SCALING:
             return None
         try:
-            group = self._auto_scaling.group(identity.group)
-            tags = {tag["Key"]: tag["Value"] for tag in group.get("Tags", [])} if group else {}
-            return self._auto_scaling.eks.nodegroup(tags)
+            return self._nodegroup_of(identity.group)
         except ApplicationError as error:
             activity.logger.warning("Whether EKS repairs %s is not known: %s", identity.node, error.message)
             return None

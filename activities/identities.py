@@ -29,6 +29,8 @@ _FOREIGN_TAINTS: Final = {
 _FOREIGN_LABELS: Final = {
     NODEPOOL_LABEL: "it belongs to a Karpenter NodePool, whose NodeClaim must be replaced instead",
     "eks.amazonaws.com/compute-type": "EKS Auto Mode manages it",
+    # Set before it cordons and drains for a scheduled event, with taints switched off too (NTH, pkg/node).
+    "aws-node-termination-handler/event-id": "aws-node-termination-handler is draining it",
 }
 
 

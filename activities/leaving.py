@@ -5,7 +5,7 @@ the one that may take longest, because a drain is over when its slowest pod is. 
 have been, or, where the leader ends the ranks itself, before them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -85,10 +85,9 @@ def _coordinates(pod: Json) -> bool:
     return known.get(f"{_JOBSET}/job-global-index") == "0" and _index(pod) == "0"
 
 
-def next_wave(left: Sequence[Filtered], now: datetime) -> list[Filtered]:
-    """The pods to ask next, in their order."""
+def next_wave(left: Sequence[Filtered], now: datetime, held: Container[str]) -> list[Filtered]:
+    """The pods to ask next, in their order; none of those that are held, by UID."""
     wave = min((pod.wave for pod in left if not hangs(pod, now)), default=Wave.WORK)
-    held = held_back(left)
     due = [pod for pod in left if pod.wave is wave and pod.verdict is Verdict.EVICT and pod.uid not in held]
     # Where not all can be asked for at once, the least goes first, and what takes longest of that.
     return sorted(due, key=lambda pod: (int(pod.pod["spec"].get("priority", 0)), -grace_period_s(pod.pod), pod.name))

@@ -237,12 +237,17 @@ def _rollouts(facts: GroupFacts, _rules: ReplacementPolicy) -> Iterator[tuple[Gr
             )
     if facts.identity.fuse:
         yield GroupFinding.OTHER_REPAIRER, f"it is not alone with the machine: {facts.identity.fuse.says} (A23)"
-    if facts.nodegroup is None:
+    yield from of_managed_group(facts.nodegroup)
+
+
+def of_managed_group(nodegroup: dict[str, Any] | None) -> Iterator[tuple[GroupFinding, str]]:
+    """What EKS itself does with a managed node group; nothing where it is none."""
+    if nodegroup is None:
         return
-    name, status = facts.nodegroup.get("nodegroupName"), facts.nodegroup.get("status")
-    if status == "UPDATING":
+    name = nodegroup.get("nodegroupName")
+    if nodegroup.get("status") == "UPDATING":
         yield GroupFinding.NODEGROUP_UPDATING, f"EKS is updating its node group {name}, and drains nodes itself (A19)"
-    if (facts.nodegroup.get("nodeRepairConfig") or {}).get("enabled"):
+    if (nodegroup.get("nodeRepairConfig") or {}).get("enabled"):
         yield (
             GroupFinding.OTHER_REPAIRER,
             f"EKS repairs nodes of {name} too, and may reboot or replace this one on its own (A23)",

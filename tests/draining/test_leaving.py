@@ -37,6 +37,10 @@ def pod(
     return Filtered({"metadata": metadata, "spec": spec}, verdict, "")
 
 
+def turn(left: list[Filtered]) -> list[Filtered]:
+    return next_wave(left, NOW, held_back(left))
+
+
 def indexed(index: str, name: str = "") -> Filtered:
     return pod(name or f"j-{index}", {INDEX: index}, owner=("Job", "j"))
 
@@ -105,18 +109,18 @@ def test_d36_leader_of_every_kind_is_known_and_leaves_as_its_gang_needs(
 ) -> None:
     assert (leads(leader.pod), leads(rank.pod)) == (lead, None)
     first, second = (leader, rank) if lead is Lead.FIRST else (rank, leader)
-    assert next_wave([leader, rank], NOW) == [first]
+    assert turn([leader, rank]) == [first]
     assert list(held_back([leader, rank])) == [second.uid]
     # The first is told to end, and not gone: they end, and save, together.
     first.pod["metadata"]["deletionTimestamp"] = "2026-12-01T12:00:30Z"
     told = Filtered(first.pod, Verdict.ENDING, "")
-    assert next_wave([told, second], NOW) == [second]
+    assert turn([told, second]) == [second]
 
 
 @pytest.mark.parametrize("leader", [indexed("0"), kubeflow("master"), lws("0"), ray("head")], ids=lambda pod: pod.name)
 def test_leader_without_ranks_here_waits_for_nobody(leader: Filtered) -> None:
     other_gang = [pod("web", owner=("ReplicaSet", "web")), lws("1", group="7"), trainer("node", "1")]
-    assert leader in next_wave([leader, *other_gang], NOW)
+    assert leader in turn([leader, *other_gang])
 
 
 def test_leader_stays_with_the_rank_that_a_budget_keeps_and_people_are_told_so() -> None:
@@ -132,7 +136,7 @@ def test_of_equal_priority_what_may_take_longest_is_asked_first() -> None:
     """A drain is over when its slowest pod is."""
     quick, usual = pod("a", terminationGracePeriodSeconds=5), pod("b")
     slow, low = pod("c", terminationGracePeriodSeconds=600), pod("d", priority=-1)
-    assert next_wave([quick, usual, slow, low], NOW) == [low, slow, usual, quick]
+    assert turn([quick, usual, slow, low]) == [low, slow, usual, quick]
 
 
 _names = st.sampled_from(["", "system-cluster-critical", "system-node-critical"])
@@ -157,7 +161,7 @@ def test_every_pod_gets_its_turn_exactly_once_whatever_leads_what(drawn: list[tu
         left[f"u{number}"] = Filtered({"metadata": metadata, "spec": spec}, Verdict.EVICT, "")
     asked: list[str] = []
     while left:
-        wave = next_wave(list(left.values()), NOW)
+        wave = turn(list(left.values()))
         assert wave, "nobody's turn: the drain would wait for ever"
         asked += [one.uid for one in wave]
         for one in wave:
