@@ -219,6 +219,26 @@ async def test_job_that_cannot_be_read_has_no_receipt_and_the_report_says_so(pla
     assert any(f"{JOB} has no receipt: its object could not be read" in note for note in report.notes)
 
 
+async def test_what_a_job_saved_when_it_was_ended_is_in_the_report_once_it_was_seen(
+    play: Play, spanning: World
+) -> None:
+    before = {"status": CheckpointStatus.AT_END, "mode": "sigterm", "step": 900}
+    spanning.scripts[ActivityName.AWAIT_GANG] = released(**before)
+    found = JobCheckpoint(
+        job=JOB, status=CheckpointStatus.SAVED, step=1000, uri="s3://b/1000", saved_at=NOW, previous_step=900
+    )
+    seen = gang.FollowedJob(job=JOB, resumed=True, passed=True, explanation="all run again", at_end=found)
+    spanning.scripts[ActivityName.FOLLOW_JOBS] = lambda _: gang.JobsFollowed(jobs=(seen,))
+    report = await (await play.start(finding(data=DataTrust.TRUSTED))).result()
+    (asked,) = spanning.arguments(ActivityName.FOLLOW_JOBS)
+    drained = next(step for step in report.steps if step.step is Step.DRAIN)
+    assert asked.evicted_at == drained.started_at
+    assert report.facts[f"checkpoint {JOB}"].startswith("saved step 1000")
+    assert [(saved.status, saved.saved_steps) for saved in report.saved] == [("saved", 100)]
+    (_, after) = spanning.arguments(ActivityName.WRITE_RECEIPTS)
+    assert after.checkpoints == (found,)
+
+
 async def test_following_that_fails_changes_no_outcome(play: Play, spanning: World) -> None:
     spanning.scripts[ActivityName.FOLLOW_JOBS] = fails(ErrorType.ACCESS_DENIED, "Grant list pods.")
     report = await (await play.start()).result()
