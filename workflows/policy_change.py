@@ -9,11 +9,14 @@ from typing import Final
 
 from contract.corroboration import CorroborationPolicy
 from contract.policy import CheckpointPolicy, DrainEscalation, GroupPolicy, Mode, OnCulprit, Otherwise
-from contract.replacement import RebootMode, ReplacementPolicy
+from contract.replacement import Answer, RebootMode, ReplacementPolicy, ReturningMachine
 
 _MODES: Final = tuple(Mode)
 _ESCALATIONS: Final = tuple(DrainEscalation)
 """``DrainEscalation`` is declared from what waits to what destroys."""
+_ANSWERS: Final = tuple(Answer)
+"""``Answer`` is declared from the least to the most cautious."""
+_RETURNING: Final = tuple(ReturningMachine)
 _CULPRITS: Final = tuple(OnCulprit)
 
 
@@ -66,5 +69,13 @@ def _replacement(then: ReplacementPolicy, now: ReplacementPolicy) -> Replacement
         update={
             "reboot": RebootMode.NEVER if RebootMode.NEVER in (then.reboot, now.reboot) else now.reboot,
             "device_reset": now.device_reset if then.device_reset else None,
+            "answers": {
+                finding: max(then.answer(finding), now.answer(finding), key=_ANSWERS.index)
+                for finding in (*then.answers, *(finding for finding in now.answers if finding not in then.answers))
+            },
+            "required_daemon_sets": tuple(dict.fromkeys((*then.required_daemon_sets, *now.required_daemon_sets))),
+            "probe": now.probe or then.probe,
+            "returning_machine": min(then.returning_machine, now.returning_machine, key=_RETURNING.index),
+            "failed_repairs_max": min(then.failed_repairs_max, now.failed_repairs_max),
         }
     )
