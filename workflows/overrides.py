@@ -13,6 +13,8 @@ from contract.override import Override
 from workflows.override_table import EXAMPLE, EXTENSION_EXAMPLE, STEP_ORDERS, Stand, allowed, why_not
 from workflows.step_orders import StepOrder
 
+_SAID_MAX: Final = 200
+"""Of what somebody said in an argument that is not valid."""
 _APPROVE_QUEUED: Final = "approve-while-queued"
 _STEP_ORDERS: Final = "overrides-of-a-step"
 _GANG_DEADLINE: Final = "extend-deadline-with-gang"
@@ -107,7 +109,8 @@ def press(
     override, problems = _read(name, payload)
     if override is None:
         example = EXTENSION_EXAMPLE if name is OverrideName.EXTEND_DEADLINE else EXAMPLE
-        return Answer(False, f"`{name}` was not applied, its argument is not valid ({problems}). Send {example}."), True
+        says = f"`{name}` was not applied, its argument is not valid ({problems}). Send {example}."
+        return Answer(False, says, *_readable(payload)), True
     act = override.act_id(name)
     known = controls.answers.get(act)
     waits = controls.order is not None and controls.order.override.act_id(controls.order.name) == act
@@ -138,6 +141,16 @@ def _read(name: OverrideName, payload: object) -> tuple[Override | None, str]:
     if override.plan and name is not OverrideName.APPROVE:
         return None, f"plan: goes with `{OverrideName.APPROVE}` alone"
     return override, ""
+
+
+def _readable(payload: object) -> tuple[str, str]:
+    """Who and why, as far as a wrong argument says it: the record names them all the same."""
+    said = payload if isinstance(payload, dict) else {}
+    by, reason = said.get("by"), said.get("reason")
+    return (
+        by.strip()[:_SAID_MAX] if isinstance(by, str) and by.strip() else Answer.by,
+        reason.strip()[:_SAID_MAX] if isinstance(reason, str) else Answer.reason,
+    )
 
 
 def _judge(name: OverrideName, override: Override, stand: Stand, step: Step | None) -> Answer:
