@@ -18,7 +18,7 @@ from activities.machines.karpenter import NODEPOOL_LABEL
 from activities.node_facts import boot_id, host_of, read_tried
 from activities.placement import placement_of
 from activities.proof import nearly_proven, unproven
-from activities.traits import DETECTOR, node_traits, work_traits
+from activities.traits import DETECTOR, driver_traits, node_traits, work_is_dead, work_traits
 from contract.acts import Identified, IdentifyNode, NodeFacts, Proven, ProveReports
 from contract.budget import Traits
 from contract.corroboration import Circumstances
@@ -138,7 +138,9 @@ class IdentifyNodeActivity:
         identity = self._with_tried(identity, proven)
         mode = rules.mode_for(drill=request.drill)
         acts = argument.wants_permit and mode is Mode.ACT
-        traits = self._traits(node, argument.reports[0], policy) if acts else {}
+        pods = self._cluster.pods_on(identity.node) if acts else []
+        traits = self._traits(node, argument.reports[0], policy, pods) if acts else {}
+        around = self._around(identity, proven, work_is_dead(pods))
         return NodeFacts(
             identified=Identified.FOUND,
             explanation=f"Node {identity.node} is {identity.instance_id or identity.provider_id or 'no known machine'} "
@@ -147,9 +149,9 @@ class IdentifyNodeActivity:
             policy=rules,
             policy_version=policy.version,
             traits=traits,
-            permit=self._ask(argument, identity, traits) if acts else None,
+            permit=self._ask(argument, identity, traits, useless=around.work_dead) if acts else None,
             proven=tuple(report.key for report in proven),
-            circumstances=self._around(identity, proven),
+            circumstances=around,
             search=self._culprits.search(identity, proven, asks=mode is Mode.ACT) if self._culprits else None,
         )
 
@@ -163,22 +165,23 @@ class IdentifyNodeActivity:
         proven = nearly_proven(self._cluster, argument.identity, argument.reports, argument.patience)
         return Proven(keys=tuple(report.key for report in proven))
 
-    def _traits(self, node: Json, report: FaultReport, policy: Policy) -> Traits:
+    def _traits(self, node: Json, report: FaultReport, policy: Policy, pods: list[Json]) -> Traits:
         """What the node may share with others that fail."""
         detector = {DETECTOR: report.detector_version} if report.detector_version else {}
         machine = node_traits(node, policy.budget.correlation.trait_labels)
-        return {**machine, **detector, **work_traits(self._cluster.pods_on(node["metadata"]["name"]))}
+        return {**machine, **detector, **driver_traits(report.fields), **work_traits(pods)}
 
     def _with_tried(self, identity: NodeIdentity, reports: tuple[FaultReport, ...]) -> NodeIdentity:
         """What its Node says was tried, and what the cluster remembers of the machine under other Nodes."""
         tried = self._circumstances.tried(identity, reports) if self._circumstances else ()
         return identity.model_copy(update={"tried": tuple(dict.fromkeys((*identity.tried, *tried)))})
 
-    def _around(self, identity: NodeIdentity, reports: tuple[FaultReport, ...]) -> Circumstances | None:
+    def _around(self, identity: NodeIdentity, reports: tuple[FaultReport, ...], work_dead: bool) -> Circumstances:
         def job() -> str:
             return work_traits(self._cluster.pods_on(identity.node)).get("job", "")
 
-        return self._circumstances.read(identity, reports, job) if self._circumstances else None
+        known = self._circumstances.read(identity, reports, job) if self._circumstances else Circumstances()
+        return known.model_copy(update={"work_dead": work_dead})
 
     def identity(self, cluster: str, node: Json) -> NodeIdentity:
         """The machine behind a Node as the cluster and AWS know it now. Reads only."""
@@ -210,7 +213,7 @@ class IdentifyNodeActivity:
             tried=tuple(read_tried(node, datetime.now(UTC))),
         )
 
-    def _ask(self, argument: IdentifyNode, identity: NodeIdentity, traits: Traits) -> PermitAnswer:
+    def _ask(self, argument: IdentifyNode, identity: NodeIdentity, traits: Traits, *, useless: bool) -> PermitAnswer:
         return self._ask_permit(
             PermitRequest(
                 kind=PermitKind.QUARANTINE,
@@ -224,6 +227,7 @@ class IdentifyNodeActivity:
                 rule=argument.reports[0].rule,
                 severity=severity_of(argument.reports),
                 traits=traits,
+                useless=useless,
             )
         )
 

@@ -18,6 +18,7 @@ class Limit(StrEnum):
     PAUSED = "paused"
     CORRELATION = "correlation"
     FAILED_REPAIRS = "failed-repairs"
+    RESTARTED = "restarted"
     WINDOW = "window"
     NODE = "node"
     GROUP = "group"

@@ -183,6 +183,8 @@ class GangLook(Message):
     explanation: str
     ranks: int = 0
     """Pods that run."""
+    restarted_at: datetime | None = None
+    """When it started again; None where that was its first start."""
 
 
 class RequestGangCheckpoint(Message):
