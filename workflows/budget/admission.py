@@ -165,11 +165,10 @@ def _refusals(
 def _paused(pauses: Iterable[Pause], request: PermitRequest) -> Refusal | None:
     for pause in pauses:
         if pause.group is None or pause.group == request.group:
-            option = "" if pause.group is None else f" --group '{pause.group}'"
             return Refusal(
                 Limit.PAUSED,
                 f"{pause.by} paused {pause.place} at {pause.at:%Y-%m-%d %H:%M} UTC: {pause.reason}",
-                f"It goes on with `nodemend resume{option}`.",
+                f"It goes on with `{pause.lifted_by}`.",
             )
     return None
 
