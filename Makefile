@@ -9,7 +9,7 @@ PEER   ?=
 # Two processes share the files of tests, each with a stack of its own.
 SHARED := --numprocesses 2 --dist loadfile
 
-.PHONY: help install demo test test-fast check format bench lock schema rights clean
+.PHONY: help install demo test test-fast check format bench lock schema site rights clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -46,8 +46,12 @@ bench: $(STAMP) ## Measure (all, or ONLY=name); writes build/bench.json and docs
 	$(BIN)/nodemend local build
 	$(BIN)/python -m tests.benchmarks $(ONLY) $(if $(PEER),--peer '$(PEER)')
 
-schema: $(STAMP) ## Write the JSON schemas of the contract to docs/schema/
+schema: $(STAMP) ## Write the JSON schemas of the contract: docs/schema/, and the policy in the chart
 	$(BIN)/python -m contract.schema docs/schema
+	$(BIN)/python -m deploy.values_schema
+
+site: $(STAMP) ## Write the documents as a site to build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 rights: $(STAMP) ## Derive deploy/rbac from the calls that the tests make (an hour or less)
 	NODEMEND_RECORD_CALLS=build/calls $(BIN)/pytest -m stack --ignore tests/local --ignore tests/rights \

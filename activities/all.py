@@ -50,7 +50,7 @@ def node_activities(
     memory = Memory(cluster, namespace)
     replace = ReplaceActivity(cluster, auto_scaling, machines, memory, policy)
     mend = MendActivity(cluster, auto_scaling, memory, policy)
-    doubts = CircumstanceReader(auto_scaling.ec2, memory), CulpritFinder(cluster)
+    doubts = CircumstanceReader(auto_scaling.ec2, memory), CulpritFinder(cluster, hand_over)
     identify = IdentifyNodeActivity(cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name, *doubts)
     jobs = JobActivities(cluster, desk.spend)
     return [

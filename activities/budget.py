@@ -15,7 +15,7 @@ from activities.auto_scaling import AutoScaling
 from activities.claim import labels, read_owner
 from activities.cluster import Cluster, Json
 from activities.holders import permits_in_use
-from activities.identify import is_ready
+from activities.identities import is_ready
 from activities.together import together
 from activities.traits import node_traits, where_they_run
 from contract.budget import Area, HealthyNodes
@@ -208,12 +208,7 @@ def count_group(
         others_quarantined=tally.others[Standing.QUARANTINED],
         given_up=given_up,
         opens_at=opens_at(rules.maintenance, now),
-        limits=GroupLimits(
-            max_concurrent=rules.max_concurrent,
-            max_disrupted_share=rules.max_disrupted_share,
-            max_quarantined_share=rules.max_quarantined_share,
-            min_working=rules.min_working,
-        ),
+        limits=GroupLimits.of(rules),
     )
 
 

@@ -132,6 +132,11 @@ class Cluster:
         """The PodDisruptionBudgets of a namespace."""
         return self._list("list poddisruptionbudgets", self._policy.list_namespaced_pod_disruption_budget, namespace)
 
+    def load_balanced_services(self) -> list[Json]:
+        """The Services of type LoadBalancer, of all namespaces."""
+        call = self._core.list_service_for_all_namespaces
+        return self._list("list services", call, field_selector="spec.type=LoadBalancer")
+
     def volume_attachments(self, node: str) -> list[Json]:
         """The VolumeAttachments of a node. The API has no selector for them, so all are read."""
         found = self._list("list volumeattachments", self._storage.list_volume_attachment)

@@ -7,6 +7,7 @@ proof is waited for, a moment in the act and longer by its retries, which hold n
 from datetime import timedelta
 from typing import Final
 
+from activities.accusation import is_vouched_for
 from activities.claim import annotations
 from activities.cluster import Cluster, Json
 from activities.errors import failure
@@ -14,7 +15,7 @@ from activities.waiting import deadline, overdue, pause
 from contract.fault import FaultReport
 from contract.identity import NodeIdentity
 from contract.names import ErrorType
-from contract.proof import annotation_of, is_proven
+from contract.proof import annotation_of
 
 _LOOKS: Final = 15
 _BETWEEN_S: Final = 0.2
@@ -40,7 +41,7 @@ def nearly_proven(
         node = just_read if just_read and not look else cluster.node(identity.node)
         if node is None or node["metadata"]["uid"] != identity.node_uid:
             return ()
-        if proven := tuple(report for report in reports if is_proven(report, annotations(node))):
+        if proven := tuple(report for report in reports if is_vouched_for(report, node, annotations(node))):
             return proven
     if not reports or overdue(deadline(patience)):
         return ()

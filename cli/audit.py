@@ -153,13 +153,11 @@ def _report_beside(where: str) -> IncidentReport | None:
 
 def _cut_off(text: str, report: IncidentReport | None) -> list[str]:
     """Cutting off the end breaks no chain; but each step and each override of the report has a line."""
-    wanted = len(report.steps) + len(report.overrides) if report else None
+    wanted = len(audit_log(report)) if report else None
     lines = len(text.splitlines())
     if wanted is None or wanted == lines:
         return []
-    return [
-        f"it has {lines} lines, and the report beside it {wanted} steps and overrides: its end was cut off or added"
-    ]
+    return [f"it has {lines} lines, and the report beside it tells of {wanted}: its end was cut off or added"]
 
 
 async def _told_to_temporal() -> dict[tuple[str, str], str]:

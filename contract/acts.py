@@ -10,15 +10,19 @@ from enum import StrEnum
 from pydantic import Field
 
 from contract.budget import Traits
+from contract.checkpoints import Checkpoints as Checkpoints
+from contract.checkpoints import CheckpointStatus as CheckpointStatus
+from contract.checkpoints import JobCheckpoint as JobCheckpoint
+from contract.checkpoints import RequestCheckpoints as RequestCheckpoints
 from contract.corroboration import Circumstances
 from contract.culprit import CulpritSearch
-from contract.fault import DataTrust, FaultReport, RemediationRequest
+from contract.fault import FaultReport, RemediationRequest
 from contract.identity import NodeIdentity, Target
 from contract.incident import IncidentReport
 from contract.model import Message
-from contract.permit import PermitAnswer, PermitRequest
-from contract.policy import CheckpointPolicy, Deadlines, DrainEscalation, GroupPolicy, Otherwise
-from contract.replacement import Found, NodeJob, ReplaceCall, ReplacementPolicy, StartupTaint
+from contract.permit import PermitAnswer
+from contract.policy import Deadlines, DrainEscalation, GroupPolicy
+from contract.replacement import Found, NodeJob, RebootBy, ReplaceCall, ReplacementPolicy, StartupTaint
 from contract.trail import ActResult
 
 LIST_MAX = 20
@@ -144,84 +148,6 @@ class Evidence(ActResult):
     missed: tuple[str, ...] = ()
 
 
-# --- checkpoint ----------------------------------------------------------------------------------------------------
-
-
-class RequestCheckpoints(Message):
-    """Argument of ``request_checkpoints``."""
-
-    target: Target
-    nonce: str
-    data: DataTrust
-    device_resource: str | None = None
-    evidence_since: datetime | None = None
-    deadline: timedelta
-    """For all answers together."""
-    ranks_alive: bool = True
-    """Whether the fault leaves processes on its node that can answer."""
-    rules: CheckpointPolicy = CheckpointPolicy()
-    leave_out: tuple[str, ...] = ()
-    """Jobs that were asked as a whole already."""
-    permit: PermitRequest | None = None
-    """What allows it. None from incidents that were started before 0.2."""
-
-
-class CheckpointStatus(StrEnum):
-    """What came of one job's checkpoint."""
-
-    SAVED = "saved"
-    """Asked, answered with our nonce, verified."""
-    NAMED = "named"
-    """Not asked, because the failing device may have spoiled its data: the last one from before is named."""
-    UNDECLARED = "undeclared"
-    """The job declares no checkpoint."""
-    FAILED = "failed"
-    """Asked, and no valid answer came before the deadline."""
-    OBSERVED = "observed"
-    """Never asked, as it declares: its newest manifest was read."""
-    AT_END = "at-end"
-    """Saves when it is ended, as it declares."""
-    DEAD = "dead"
-    """Dead or hung already: there was nothing to ask for."""
-
-
-class JobCheckpoint(Message):
-    """One job on the node and its checkpoint."""
-
-    job: str
-    """``namespace/kind/name`` of the pods' controller."""
-    pod: str = ""
-    status: CheckpointStatus
-    step: int | None = None
-    uri: str = ""
-    saved_at: datetime | None = None
-    suspect: int = 0
-    """How many later checkpoints are suspect."""
-    explanation: str = ""
-    mode: str = ""
-    """As the job declares it."""
-    proof: str = ""
-    """What stands behind it: ``file``, ``s3``, or the pod's own ``word``."""
-    asks: int = 0
-    """How often it was asked; every time with the same nonce."""
-    previous_step: int | None = None
-    previous_at: datetime | None = None
-    """The newest checkpoint from before the request: what the job would have gone back to."""
-    stands_at: int | None = None
-    """The step that it said it was at."""
-    accelerators: int = 0
-    """Devices that the job holds, as far as its pods were seen."""
-    otherwise: Otherwise = Otherwise.EVICT
-    """What its owner or the policy wants where nothing was saved."""
-
-
-class Checkpoints(ActResult):
-    """Result of ``request_checkpoints``."""
-
-    jobs: tuple[JobCheckpoint, ...] = ()
-    jobs_total: int = 0
-
-
 # --- drain ---------------------------------------------------------------------------------------------------------
 
 
@@ -236,6 +162,8 @@ class DrainNode(Message):
     escalation: DrainEscalation = DrainEscalation.NEEDS_HUMAN
     detach_deadline: timedelta = Deadlines().detach
     """For the volumes, from the moment when the pods are gone."""
+    load_balancers: timedelta = timedelta(0)
+    """For the load balancers that send to the node to stop."""
     drill: bool = False
 
 
@@ -267,6 +195,8 @@ class MendMachine(Message):
 
     target: Target
     drill: bool = False
+    by: RebootBy = RebootBy.IN_PLACE
+    """How ``reboot_machine`` does it."""
     job: NodeJob | None = None
     """The vendor's reset command, for ``reset_devices``."""
     condition_types: tuple[str, ...] = ()
@@ -314,6 +244,8 @@ class GroupSurvey(ActResult):
     """Whether the replacement is to be proven before the old machine's work is stopped."""
     reboot_first: bool = False
     """Whether the machine had better be rebooted than given up now."""
+    image: str = ""
+    """Machine image that it launches, where one is known for all that it launches."""
     at: datetime | None = None
     """When the group was looked at: what it launched before is not the replacement."""
 
@@ -394,6 +326,8 @@ class VerifyReplacement(Message):
     """Node conditions that carried the fault: true on the new machine, it is bad as well (V8)."""
     serials: tuple[str, ...] = ()
     """Serial numbers of the devices that failed."""
+    image: str = ""
+    """Machine image that the group launches (V2); empty where that is not known."""
 
 
 class Verified(ActResult):

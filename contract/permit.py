@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -22,6 +23,9 @@ from contract.budget_policy import BudgetPolicy
 from contract.fault import FaultReport, Verdict
 from contract.model import Message
 from contract.trail import ActResult
+
+if TYPE_CHECKING:
+    from contract.policy import GroupPolicy
 
 
 class PermitKind(StrEnum):
@@ -141,6 +145,16 @@ class GroupLimits(Message):
     max_disrupted_share: float
     max_quarantined_share: float
     min_working: int = 0
+
+    @classmethod
+    def of(cls, rules: "GroupPolicy") -> "GroupLimits":
+        """Those of a group's policy."""
+        return cls(
+            max_concurrent=rules.max_concurrent,
+            max_disrupted_share=rules.max_disrupted_share,
+            max_quarantined_share=rules.max_quarantined_share,
+            min_working=rules.min_working,
+        )
 
 
 class GroupCount(Message):

@@ -14,7 +14,12 @@ _TRACEPARENT: Final = re.compile(r"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 def carrier(request_id: str) -> str:
     """The header's document for a report with this request id (32 hex digits, as a trace id)."""
-    return json.dumps({"traceparent": f"00-{request_id}-{request_id[:16]}-01"})
+    return json.dumps({"traceparent": f"00-{request_id}-{span_id(request_id)}-01"})
+
+
+def span_id(request_id: str) -> str:
+    """Id of the reporting process's own span, below which everything of the incident stands."""
+    return request_id[:16]
 
 
 def trace_id(document: bytes) -> str:

@@ -16,24 +16,23 @@ from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import (
     LogForwardingConfig,
     LoggingConfig,
-    PrometheusConfig,
+    OpenTelemetryConfig,
     Runtime,
     TelemetryConfig,
     TelemetryFilter,
 )
 from temporalio.service import PayloadLimitsConfig, RPCError, RPCStatusCode
 
-from contract.names import DURATION_METRIC, INTERVAL_METRIC, ExitCode, SearchAttribute
+from contract.names import ExitCode, SearchAttribute
 from contract.payload_codec import data_converter
 from contract.payload_keys import KeyringError
 from worker.errors import StartError
+from worker.metrics import metrics_config
 
 _log = logging.getLogger(__name__)
 
 _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 30.0
-_BUCKETS: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 14400.0, 86400.0)
-"""Seconds. The SDK's own buckets end where a drain begins."""
 _MEMO_WARN: Final = 32 * 1024
 """The memo carries the running report on purpose; the SDK's own warning starts at 2 KiB."""
 
@@ -49,28 +48,24 @@ _KINDS: Final = {
 
 
 def make_runtime(metrics_address: str) -> Runtime:
-    """The SDK's runtime, serving Prometheus metrics where an address is given.
+    """The SDK's runtime, with metrics where they are wanted (``worker.metrics``).
 
     Raises:
-        StartError: the address cannot be bound.
+        StartError: the address cannot be bound, or a setting of OTLP is wrong.
     """
-    metrics = (
-        PrometheusConfig(
-            bind_address=metrics_address,
-            counters_total_suffix=True,
-            unit_suffix=True,
-            durations_as_seconds=True,
-            histogram_bucket_overrides=dict.fromkeys((DURATION_METRIC, INTERVAL_METRIC), _BUCKETS),
-        )
-        if metrics_address
-        else None
-    )
+    metrics = metrics_config(metrics_address, os.environ)
     # The SDK's own lines join ours: one JSON object a line on the error stream, and nothing else.
     forwarding = LogForwardingConfig(logger=logging.getLogger("temporalio.core"))
     logs = LoggingConfig(filter=TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding=forwarding)
     try:
         return Runtime(telemetry=TelemetryConfig(metrics=metrics, logging=logs))
     except (RuntimeError, ValueError) as error:
+        if isinstance(metrics, OpenTelemetryConfig):
+            raise StartError(
+                f"Metrics cannot be sent to {metrics.url}: {error}.",
+                "Set OTEL_EXPORTER_OTLP_ENDPOINT to the OTLP/HTTP address of a collector.",
+                ExitCode.CONFIG,
+            ) from error
         raise StartError(
             f"Metrics cannot be served on {metrics_address}: {error}.",
             "Set NODEMEND_METRICS_ADDRESS to a free host:port, or to nothing.",

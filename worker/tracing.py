@@ -12,8 +12,8 @@ from typing import Any, Final
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Tracer
-from temporalio.contrib.opentelemetry import TracingInterceptor
+
+from worker.origin import IncidentTracing
 
 _log = logging.getLogger(__name__)
 
@@ -27,11 +27,14 @@ class Tracing:
     """Where this process sends its spans, if anywhere. The SDK's own ``OTEL_*`` variables say how."""
 
     def __init__(self) -> None:
-        self._provider = _provider()
+        self._processor = _processor()
+        self._provider = _provider(self._processor) if self._processor else None
 
-    def interceptor(self) -> TracingInterceptor | None:
+    def interceptor(self) -> IncidentTracing | None:
         """For the worker that runs incidents; None where nobody asked for spans."""
-        return interceptor(self._provider.get_tracer("nodemend")) if self._provider else None
+        if self._provider is None or self._processor is None:
+            return None
+        return IncidentTracing(self._provider.get_tracer("nodemend"), self._processor)
 
     def close(self) -> None:
         """Send what waits, for a few seconds at most."""
@@ -42,12 +45,7 @@ class Tracing:
             sending.join(_FLUSH_S)
 
 
-def interceptor(tracer: Tracer) -> TracingInterceptor:
-    """Spans for an incident's workflow and its acts, below the trace that the detector's delivery names."""
-    return TracingInterceptor(tracer)
-
-
-def _provider() -> TracerProvider | None:
+def _processor() -> BatchSpanProcessor | None:
     if not any(os.environ.get(name) for name in _ENDPOINTS):
         return None
     try:
@@ -59,8 +57,12 @@ def _provider() -> TracerProvider | None:
             " or ".join(_ENDPOINTS),
         )
         return None
+    # A bounded queue, sent from a thread of its own: a collector that is away costs spans and nothing else.
+    return BatchSpanProcessor(exporter)
+
+
+def _provider(processor: BatchSpanProcessor) -> TracerProvider:
     name = os.environ.get("OTEL_SERVICE_NAME", "nodemend-worker")
     provider = TracerProvider(resource=Resource.create({"service.name": name}))
-    # A bounded queue, sent from a thread of its own: a collector that is away costs spans and nothing else.
-    provider.add_span_processor(BatchSpanProcessor(exporter))
+    provider.add_span_processor(processor)
     return provider

@@ -2,14 +2,34 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from pydantic import ValidationError
+from temporalio import workflow
 
 from contract.incident import OverrideRecord
 from contract.names import OverrideName, Step
 from contract.override import Override
 from workflows.override_table import EXAMPLE, EXTENSION_EXAMPLE, STEP_ORDERS, Stand, allowed, why_not
 from workflows.step_orders import StepOrder
+
+_APPROVE_QUEUED: Final = "approve-while-queued"
+_STEP_ORDERS: Final = "overrides-of-a-step"
+_GANG_DEADLINE: Final = "extend-deadline-with-gang"
+
+
+def as_of_then(stand: Stand, name: OverrideName) -> Stand:
+    """Where an incident stands for an override, as the table was when that was pressed: old histories must replay."""
+    # Pressed while a permit is waited for, it was refused before 0.2.
+    if stand is Stand.QUEUED and name is OverrideName.APPROVE and not workflow.patched(_APPROVE_QUEUED):
+        return Stand.RUNNING
+    # Before 0.2 these had no handler: a signal of that time must not move what it did not move then.
+    if name in STEP_ORDERS and stand is not Stand.CLOSED and not workflow.patched(_STEP_ORDERS):
+        return Stand.CLOSED
+    # Refused before 0.5, as it is where an incident is held.
+    if stand is Stand.WITH_GANG and name is OverrideName.EXTEND_DEADLINE and not workflow.patched(_GANG_DEADLINE):
+        return Stand.HELD
+    return stand
 
 
 @dataclass

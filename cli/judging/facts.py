@@ -2,11 +2,12 @@
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from cli.errors import CommandError
+from cli.process import reading_cluster
 from contract.identity import NodeIdentity
-from contract.names import ErrorType, ExitCode
+from contract.names import ExitCode
 
 if TYPE_CHECKING:
     from activities.auto_scaling import AutoScaling
@@ -87,25 +88,14 @@ def from_cluster(given: Given) -> Facts:
     Raises:
         CommandError: there is no such node, or the cluster or AWS refuses or cannot be reached.
     """
-    from temporalio.exceptions import ApplicationError
-
     from worker.clients import auto_scaling_client, cluster_client
-    from worker.errors import StartError
 
-    try:
+    with reading_cluster(_OTHERWISE):
         return _read(cluster_client(), auto_scaling_client(), given)
-    except StartError as error:
-        raise CommandError(str(error), _OTHERWISE, error.code) from error
-    except ApplicationError as error:
-        denied = error.type == ErrorType.ACCESS_DENIED
-        raise CommandError(
-            error.message, _OTHERWISE, ExitCode.NO_PERMISSION if denied else ExitCode.UNAVAILABLE
-        ) from error
 
 
 def _read(cluster: "Cluster", auto_scaling: "AutoScaling", given: Given) -> Facts:
-    from activities.identify import IdentifyNodeActivity
-    from contract.policy import Policy
+    from activities.identities import IdentityReader
 
     node = cluster.node(given.node)
     if node is None:
@@ -113,11 +103,7 @@ def _read(cluster: "Cluster", auto_scaling: "AutoScaling", given: Given) -> Fact
             f"There is no Node {given.node} in the cluster at {cluster.address}.", _OTHERWISE, ExitCode.NO_INPUT
         )
 
-    def refuse(*_: Any) -> NoReturn:
-        raise AssertionError("looking at a machine asks for nothing")
-
-    name = os.environ.get("NODEMEND_CLUSTER", "")
-    looking = IdentifyNodeActivity(cluster, auto_scaling, Policy, refuse, refuse, name)
+    looking = IdentityReader(cluster, auto_scaling)
     said = {
         "group": given.group,
         "nodegroup": given.nodegroup,
@@ -125,5 +111,6 @@ def _read(cluster: "Cluster", auto_scaling: "AutoScaling", given: Given) -> Fact
         "instance_type": given.instance_type,
         "tried": given.tried,
     }
-    identity = looking.identity(name, node).model_copy(update={field: value for field, value in said.items() if value})
+    identity = looking.of(os.environ.get("NODEMEND_CLUSTER", ""), node)
+    identity = identity.model_copy(update={field: value for field, value in said.items() if value})
     return Facts(identity, pods=tuple(cluster.pods_on(given.node)))

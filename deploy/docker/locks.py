@@ -21,7 +21,7 @@ IMAGES: Final = {
     "worker": tuple(
         Requirement(text).name
         for text in requires("nodemend") or []
-        if (marker := Requirement(text).marker) is None or "extra" not in str(marker)
+        if (marker := Requirement(text).marker) is None or marker.evaluate({"extra": "otlp"})
     ),
 }
 """What each image's programs import."""

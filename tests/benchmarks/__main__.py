@@ -110,9 +110,11 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
             "aws_calls_per_incident",
             "aws_calls_per_100_at_once",
             "incidents_failed_of_100_at_once",
-            "double_replacements",
-            "incidents_failed_under_faults",
         ),
+    ),
+    "replacement-faults": (
+        replacement.measure_under_faults,
+        ("double_replacements", "incidents_failed_under_faults"),
     ),
 }
 

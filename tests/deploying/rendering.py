@@ -46,6 +46,11 @@ CASES: dict[str, Json] = {
             "nodeSelector": {"pool": "system"},
         },
         "serviceMonitor": {"enabled": True},
+        "alerts": {
+            "enabled": True,
+            "labels": {"release": "prometheus"},
+            "runbookUrl": "https://git.example.com/nodemend",
+        },
         "dashboards": {"enabled": True},
     },
     "temporal-cloud": {
@@ -58,6 +63,7 @@ CASES: dict[str, Json] = {
             },
         },
         "existingPolicy": "fleet-policy",
+        "telemetry": {"otlpEndpoint": "http://otel-collector.monitoring:4318", "otlpMetrics": True},
     },
     "mtls-on-nodes": {
         **BASIC,

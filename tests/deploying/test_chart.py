@@ -15,6 +15,7 @@ import yaml
 
 from contract.payload_keys import FOLDER_SETTING, NAME_SETTING
 from deploy.components import ADMISSION, NAMESPACE, RBAC
+from deploy.monitoring.alerts import rules
 from detector.cluster.settings import WatchSettings
 from detector.settings import DetectorSettings
 from tests.deploying.rendering import BASIC, CASES, CHART, DERIVED, ROOT, Json, containers, helm, rendered, template
@@ -97,6 +98,12 @@ def test_roles_of_aws_are_annotations_of_the_accounts() -> None:
     assert roles["nodemend-detector"] == {}
 
 
+def test_alert_rules_are_the_ones_that_prometheus_checked_with_where_to_read_on() -> None:
+    (rule,) = [o for o in rendered(CASES["eks-irsa"]) if o["kind"] == "PrometheusRule"]
+    shown = yaml.safe_dump(rule["spec"]).replace("https://git.example.com/nodemend/", "")
+    assert yaml.safe_load(shown) == rules()
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_no_setting_is_misspelled(case: str) -> None:
     settings: dict[str, Any] = {"detector": DetectorSettings, "watch-cluster": WatchSettings, "worker": WorkerSettings}
@@ -114,6 +121,17 @@ def test_detector_without_privileges_has_one_capability_and_the_seccomp_profile(
     assert context["seccompProfile"] == {"type": "RuntimeDefault"}
     assert not context["allowPrivilegeEscalation"]
     assert "privileged" not in context
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "port"),
+    [("http://collector.monitoring:4318", 4318), ("https://otlp.example.com/ingest", 443), ("http://collector", 80)],
+)
+def test_worker_may_reach_the_collector_that_it_is_told(endpoint: str, port: int) -> None:
+    objects = rendered(changed(BASIC, "telemetry.otlpEndpoint", endpoint))
+    (policy,) = [o for o in objects if o["kind"] == "NetworkPolicy" and o["metadata"]["name"] == "nodemend-worker"]
+    assert [{"port": port, "protocol": "TCP"}] in [rule["ports"] for rule in policy["spec"]["egress"]]
+    assert {"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": endpoint} in containers(objects)["worker"]["env"]
 
 
 def test_nodes_hold_no_temporal_credentials_unless_asked_to() -> None:
@@ -149,6 +167,13 @@ def mebibytes(quantity: str) -> int:
         ("aws.roles.worker", "nodemend-worker", "/aws/roles/worker"),
         ("detector.rules", {"ours.txt": ""}, "'ours.txt' not allowed"),
         ("wroker", {}, "'wroker' not allowed"),
+        ("alerts.runbookUrl", "docs", "/alerts/runbookUrl"),
+        ("policy.defualt", {"mode": "act"}, "'defualt' not allowed"),
+        ("policy.default.mode", "atc", "/policy/default/mode"),
+        ("policy.default.max_concurrent", "many", "/policy/default/max_concurrent"),
+        ("policy.default.deadlines", {"settle": "30s"}, "/policy/default/deadlines/settle"),
+        ("policy.groups", {"trn1-a": {"mode": True}}, "/policy/groups/trn1-a/mode"),
+        ("policy.budget", {"disruptions": {"per_hour": 0}}, "/policy/budget/disruptions/per_hour"),
     ],
 )
 def test_wrong_value_is_named(path: str, value: Any, says: str) -> None:
@@ -172,6 +197,7 @@ def test_wrong_value_is_named(path: str, value: Any, says: str) -> None:
         ({"detector.kmsg.deviceResource": "a/kmsg", "detector.selfTestSeconds": 60}, "read-only"),
         ({"pager.enabled": True}, "nobody would be paged"),
         ({"payloads.key": "2026-12"}, "names no Secret"),
+        ({"telemetry.otlpMetrics": True}, "names none"),
     ],
 )
 def test_contradiction_is_refused_with_what_to_do(changes: Json, says: str) -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.last_resort import Limits, Resort, resort
-from activities.pod_filters import HANGS_AFTER, Filtered, Verdict, Wave, next_wave
+from activities.leaving import next_wave
+from activities.pod_filters import HANGS_AFTER, Filtered, Verdict, Wave
 from contract.policy import DrainEscalation
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)

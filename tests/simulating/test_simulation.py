@@ -88,7 +88,7 @@ def test_bad_roll_out_is_an_outage_today_and_none_with_the_budget() -> None:
     assert guarded.effective_training_time > today.effective_training_time
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     alarms=st.lists(
         st.builds(alarm, st.floats(0, 20), st.integers(0, 29), st.sampled_from(["a", "b", "c", "d"])), max_size=40

@@ -1,6 +1,8 @@
 """Dashboards and alerts ask for metrics that there are, by labels that they have, and lead to pages that there are."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,14 @@ def test_each_alert_leads_to_a_heading_that_there_is(alert: object) -> None:
         if line.startswith("#")
     ]
     assert not anchor or anchor in headings
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is in Debian's package prometheus")
+def test_prometheus_takes_the_rules() -> None:
+    kept = ROOT / "deploy/monitoring/alerts.yaml"
+    done = subprocess.run(["promtool", "check", "rules", str(kept)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(ALERTS)} rules found" in done.stdout
 
 
 def test_what_is_kept_is_what_is_written() -> None:

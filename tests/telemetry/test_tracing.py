@@ -15,7 +15,8 @@ from detector.temporal_side import TemporalSide
 from tests.runbook.conftest import temporal
 from tests.runbook.world import WORLDS, World, finding, scripted_acts
 from worker.main import ACTS_AT_ONCE, make_worker
-from worker.tracing import Tracing, interceptor
+from worker.origin import IncidentTracing
+from worker.tracing import Tracing
 
 __all__ = ["temporal"]
 
@@ -29,11 +30,12 @@ async def test_detector_workflow_and_acts_are_one_trace_that_the_report_names(
     monkeypatch.setenv("TEMPORAL_NAMESPACE", temporal.namespace)
     spans = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(spans))
+    processor = SimpleSpanProcessor(spans)
+    provider.add_span_processor(processor)
     world, fault = World(), finding(node="traced")
     workflow_id = incident_id(fault.cluster, fault.node, fault.instance_id)
     WORLDS[workflow_id] = world
-    tracing = interceptor(provider.get_tracer("test"))
+    tracing = IncidentTracing(provider.get_tracer("test"), processor)
     with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE) as executor:
         async with make_worker(temporal, scripted_acts(), executor, tracing=tracing):
             await TemporalSide().deliver(fault)
@@ -46,6 +48,12 @@ async def test_detector_workflow_and_acts_are_one_trace_that_the_report_names(
     acts = {span.name.removeprefix("RunActivity:") for span in finished if span.name.startswith("RunActivity:")}
     assert acts == set(world.names())
     assert "RunWorkflow:RemediateNode" in {span.name for span in finished}
+    ids = {span.context.span_id for span in finished}
+    (first,) = [span for span in finished if span.parent is None]
+    assert first.name == "DetectFault"
+    assert first.resource.attributes["service.name"] == "nodemend-detector"
+    assert first.start_time == round(fault.first_seen.timestamp() * 1e9)
+    assert {span.parent.span_id for span in finished if span.parent} <= ids, "a span hangs below none that was sent"
 
 
 def test_a_trace_is_named_by_the_request_id_of_the_delivery() -> None:

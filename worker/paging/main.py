@@ -7,9 +7,7 @@ that a restart repeats nothing and an alert that ended meanwhile is still resolv
 import asyncio
 import logging
 import os
-import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -21,11 +19,11 @@ from activities.preserve import write_whole
 from contract.model import Message
 from contract.names import ExitCode
 from worker.clients import cluster_client
-from worker.errors import StartError, problems
-from worker.logs import configure_logs
+from worker.errors import StartError
 from worker.paging.alerts import Alert, Told
 from worker.paging.sources import Sources
 from worker.paging.webhooks import NotToldError, PagerDuty, PlainJson, Slack, Webhook
+from worker.process import connected, run, told_to_stop
 from worker.temporal import connect, load_connection, make_runtime
 
 _log = logging.getLogger(__name__)
@@ -120,39 +118,22 @@ def _remembered(state: Path) -> Memory:
 
 async def _page(settings: PagerSettings) -> None:
     places = settings.places()
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}/pager"
-    stopping = asyncio.create_task(stop.wait())
-    connecting = asyncio.create_task(connect(load_connection(), make_runtime(""), identity))
+    stopping = told_to_stop()
     try:
-        await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not connecting.done():
+        client = await connected(connect(load_connection(), make_runtime(""), identity), stopping)
+        if client is None:
             return
-        sources = Sources(connecting.result(), cluster_client().nodes, settings.cluster, settings.ui_url)
+        sources = Sources(client, cluster_client().nodes, settings.cluster, settings.ui_url)
         pager = Pager(sources.read, places, settings.record_dir / _STATE)
         _log.info("Paging: %s", ", ".join(place.name for place in places))
         while not stopping.done():
             await pager.look()
             await asyncio.wait({stopping}, timeout=settings.page_every)
     finally:
-        for task in (connecting, stopping):
-            task.cancel()
+        stopping.cancel()
 
 
 def main() -> int:
     """Run until told to stop; the exit code."""
-    try:
-        settings = PagerSettings()
-    except ValidationError as error:
-        print(f"nodemend page: {problems(error, 'NODEMEND_').upper()}", file=sys.stderr)
-        return ExitCode.CONFIG
-    configure_logs(settings.log_level)
-    try:
-        asyncio.run(_page(settings))
-    except StartError as error:
-        _log.error("%s", error)
-        return error.code
-    return ExitCode.OK
+    return run("nodemend page", PagerSettings, _page)

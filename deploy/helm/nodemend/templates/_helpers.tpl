@@ -111,6 +111,11 @@ app.kubernetes.io/component: {{ . }}
 {{ regexFind "[0-9]+$" .Values.temporal.address }}
 {{- end }}
 
+{{- define "nodemend.otlpPort" -}}
+{{- $url := urlParse .Values.telemetry.otlpEndpoint -}}
+{{ regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) | default (ternary "443" "80" (eq $url.scheme "https")) }}
+{{- end }}
+
 {{/* What every container of ours that needs no device is held to. */}}
 {{- define "nodemend.heldContainer" -}}
 allowPrivilegeEscalation: false
