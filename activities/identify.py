@@ -17,7 +17,7 @@ from activities.fuse import fuse_of, hurried, is_lit
 from activities.identities import IdentityReader
 from activities.managed_groups import described_by
 from activities.proof import nearly_proven, unproven
-from activities.traits import DETECTOR, node_traits, work_traits
+from activities.traits import DETECTOR, driver_traits, node_traits, work_is_dead, work_traits
 from contract.acts import Identified, IdentifyNode, NodeFacts, Proven, ProveReports
 from contract.budget import Traits
 from contract.corroboration import Circumstances
@@ -120,7 +120,9 @@ class IdentifyNodeActivity:
         identity, rules = identity.model_copy(update={"fuse": fuse}), hurried(rules, fuse, datetime.now(UTC))
         mode = rules.mode_for(drill=request.drill)
         acts = argument.wants_permit and mode is Mode.ACT
-        traits = self._traits(node, argument.reports[0], policy) if acts else {}
+        pods = self._cluster.pods_on(identity.node) if acts else []
+        traits = self._traits(node, argument.reports[0], policy, pods) if acts else {}
+        around = self._around(identity, proven, work_is_dead(pods))
         return NodeFacts(
             identified=Identified.FOUND,
             explanation=f"Node {identity.node} is {identity.instance_id or identity.provider_id or 'no known machine'} "
@@ -129,9 +131,9 @@ class IdentifyNodeActivity:
             policy=rules,
             policy_version=policy.version,
             traits=traits,
-            permit=self._ask(argument, identity, traits) if acts else None,
+            permit=self._ask(argument, identity, traits, useless=around.work_dead) if acts else None,
             proven=tuple(report.key for report in proven),
-            circumstances=self._around(identity, proven),
+            circumstances=around,
             search=self._culprits.search(
                 identity, proven, asks=mode is Mode.ACT, opens=rules.culprits is OnCulprit.INCIDENT
             )
@@ -149,11 +151,11 @@ class IdentifyNodeActivity:
         proven = nearly_proven(self._cluster, argument.identity, argument.reports, argument.patience)
         return Proven(keys=tuple(report.key for report in proven))
 
-    def _traits(self, node: Json, report: FaultReport, policy: Policy) -> Traits:
+    def _traits(self, node: Json, report: FaultReport, policy: Policy, pods: list[Json]) -> Traits:
         """What the node may share with others that fail."""
         detector = {DETECTOR: report.detector_version} if report.detector_version else {}
         machine = node_traits(node, policy.budget.correlation.trait_labels)
-        return {**machine, **detector, **work_traits(self._cluster.pods_on(node["metadata"]["name"]))}
+        return {**machine, **detector, **driver_traits(report.fields), **work_traits(pods)}
 
     def _nodegroup(self, identity: NodeIdentity) -> dict[str, Any] | None:
         """EKS's description of the managed node group of a machine, where it says that it is of one."""
@@ -170,13 +172,14 @@ class IdentifyNodeActivity:
         tried = self._circumstances.tried(identity, reports) if self._circumstances else ()
         return identity.model_copy(update={"tried": tuple(dict.fromkeys((*identity.tried, *tried)))})
 
-    def _around(self, identity: NodeIdentity, reports: tuple[FaultReport, ...]) -> Circumstances | None:
+    def _around(self, identity: NodeIdentity, reports: tuple[FaultReport, ...], work_dead: bool) -> Circumstances:
         def job() -> str:
             return work_traits(self._cluster.pods_on(identity.node)).get("job", "")
 
-        return self._circumstances.read(identity, reports, job) if self._circumstances else None
+        known = self._circumstances.read(identity, reports, job) if self._circumstances else Circumstances()
+        return known.model_copy(update={"work_dead": work_dead})
 
-    def _ask(self, argument: IdentifyNode, identity: NodeIdentity, traits: Traits) -> PermitAnswer:
+    def _ask(self, argument: IdentifyNode, identity: NodeIdentity, traits: Traits, *, useless: bool) -> PermitAnswer:
         return self._ask_permit(
             PermitRequest(
                 kind=PermitKind.QUARANTINE,
@@ -190,6 +193,7 @@ class IdentifyNodeActivity:
                 rule=argument.reports[0].rule,
                 severity=severity_of(argument.reports),
                 traits=traits,
+                useless=useless,
             )
         )
 

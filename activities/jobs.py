@@ -12,7 +12,7 @@ from activities.checkpoint_declared import is_declared
 from activities.checkpoint_talk import Talk
 from activities.claim import claimed_node, mark_disrupting
 from activities.cluster import Cluster, Json
-from activities.gang_reader import gang_named, job_object, pods_of, read_attempts, why_dead
+from activities.gang_reader import gang_named, job_object, pods_of, read_attempts, restarted_at, why_dead
 from activities.gangs import LABELLED, Gang, gang_of, is_work
 from activities.waiting import go_on, report_progress
 from contract.acts import LIST_MAX, CheckpointStatus
@@ -90,12 +90,14 @@ class JobActivities:
         gang = gang_named(argument.request.job)
         pods = pods_of(self._cluster, gang)
         ranks = sum(pod.get("status", {}).get("phase") == "Running" for pod in pods)
-        if dead := why_dead(job_object(self._cluster, gang), pods):
+        job = job_object(self._cluster, gang)
+        if dead := why_dead(job, pods):
             return GangLook(alive=False, explanation=dead, ranks=ranks)
         working = tuple(pod for pod in pods if is_work(pod))
         if hung := self._asking.why_hung(AskedJob(argument.request.job, working), terms(argument, argument.members)):
             return GangLook(alive=True, explanation=hung, ranks=ranks, hung=True)
-        return GangLook(alive=True, explanation=f"{ranks} of its pods run", ranks=ranks)
+        says = f"{ranks} of its pods run"
+        return GangLook(alive=True, explanation=says, ranks=ranks, restarted_at=restarted_at(job, pods))
 
     @activity.defn(name=ActivityName.REQUEST_GANG_CHECKPOINT, no_thread_cancel_exception=True)
     def request_gang_checkpoint(self, argument: RequestGangCheckpoint) -> GangCheckpoint:

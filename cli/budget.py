@@ -1,7 +1,7 @@
 """The fleet's budget from the command line: what is in use, who waits and why, and pausing it."""
 
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from itertools import islice
 from typing import Any, Final
 
@@ -26,11 +26,13 @@ from cli.pressing import Pressed
 from cli.views import elapsed
 from contract.budget import BudgetOrder
 from contract.names import BUDGET_QUERY, BUDGET_TASK_QUEUE, FLEET_BUDGET, BudgetOrderName, ExitCode, budget_id
-from contract.permit import BudgetState, HeldPermit, PermitKind, PermitRequest, QueuedRequest
+from contract.permit import BudgetState, HeldPermit, PermitKind, QueuedRequest
 
 _ANSWER_WITHIN: Final = timedelta(seconds=8)
 _UNANSWERED: Final = frozenset({RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED})
 _ROWS_MAX: Final = 100
+_NAMED: Final = 5
+"""Of those that wait for one reason."""
 
 
 async def look_at_budget(client: Client, cluster: str) -> BudgetState:
@@ -124,7 +126,7 @@ def budget_view(state: BudgetState, url: str = "") -> RenderableType:
         if guard.cleared_at is None:
             lines.append(Text(f"A common cause is suspected: {guard.words}", style="bold red"))
     if state.queue:
-        lines.append(_table("Waits", (_waiting(item) for item in state.queue), state.queue_unnamed))
+        lines.append(_table("Waits", _waiting(state.queue), state.queue_unnamed))
     if state.held:
         lines.append(_table("Holds", (_holding(item) for item in state.held), state.held_unnamed))
     for order in state.orders[-5:]:
@@ -149,16 +151,20 @@ def _table(title: str, rows: Iterable[tuple[str, ...]], unnamed: int) -> Rendera
     return Group(table, Text(f"… and {named + unnamed} more. `--output json` {has}.", style="yellow"))
 
 
-def _waiting(item: QueuedRequest) -> tuple[str, ...]:
-    why = f"{item.reason}. {item.releases}" if item.reason else "not looked at yet"
-    return _row(item.request, item.asked_at, why)
+def _waiting(queue: Iterable[QueuedRequest]) -> Iterator[tuple[str, ...]]:
+    """By reason: of a thousand that wait for one thing, one row is enough. The one that waits longest comes first."""
+    rows: dict[tuple[str, str, str], list[QueuedRequest]] = {}
+    for item in sorted(queue, key=lambda item: item.asked_at):
+        why = f"{item.reason}. {item.releases}" if item.reason else "not looked at yet"
+        rows.setdefault((str(item.request.kind), item.request.group or "none", why), []).append(item)
+    for (kind, group, why), items in rows.items():
+        names = ", ".join(item.request.node for item in items[:_NAMED])
+        more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
+        yield kind, names + more, group, elapsed(items[0].asked_at), why
 
 
 def _holding(item: HeldPermit) -> tuple[str, ...]:
     approval = item.request.approval
     why = f"approved by {approval.by}: {approval.reason}" if approval else "within the limits"
-    return _row(item.request, item.granted_at, f"{why} (was held: {item.released_from})" if item.released_from else why)
-
-
-def _row(request: PermitRequest, since: datetime, why: str) -> tuple[str, ...]:
-    return str(request.kind), request.node, request.group or "none", elapsed(since), why
+    request, held = item.request, f" (was held: {item.released_from})" if item.released_from else ""
+    return str(request.kind), request.node, request.group or "none", elapsed(item.granted_at), why + held

@@ -76,3 +76,5 @@ class Circumstances(Message):
     """Whether EC2 answered: only then does its silence mean anything."""
     recurrence: tuple[str, ...] = ()
     """Earlier failures of the same device under other work."""
+    work_dead: bool = False
+    """There is work on the node, and all of it is dead."""

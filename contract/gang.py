@@ -191,6 +191,8 @@ class GangLook(ActResult):
     explanation: str
     ranks: int = 0
     """Pods that run."""
+    restarted_at: datetime | None = None
+    """When it started again; None where that was its first start."""
     hung: bool = False
     """Whether they have taken no step for long: nothing is disturbed, and what there is has yet to be named."""
 

@@ -63,6 +63,11 @@ class PermitRequest(Message):
     members: tuple[str, ...] = ()
     """The gang's other failing nodes: one patient, so they pass as one, and all of them count from then on."""
 
+    useless: bool = False
+    """All work on the node is dead: closing it takes nothing away."""
+    restarted_at: datetime | None = None
+    """Of the gang: when it started again, where that was not its first start."""
+
     @property
     def fault(self) -> str:
         """What makes faults of two nodes the same: the rule, for a signature names the device too."""

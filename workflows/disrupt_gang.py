@@ -160,7 +160,7 @@ class DisruptGang:
             return
         gang.stage = GangStage.QUEUED
         self._show("it is queued for the fleet's leave to disturb the job.")
-        self._asked = self._asked or gang.permit()
+        self._asked = self._asked or gang.permit(look.restarted_at if gang.ranks_alive else None)
         while gang.undrained and not gang.covered:
             self._asked = self._asked.model_copy(update={"approval": gang.approval})
             asked = AskPermit(request=self._asked, nudges=self._nudges)

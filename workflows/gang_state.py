@@ -1,7 +1,7 @@
 """What a gang's workflow knows: its failing nodes, how far it is, and the answer to who asks. Plain and pure."""
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from contract.acts import CheckpointStatus, JobCheckpoint
@@ -89,6 +89,11 @@ class Gang:
         return self.suspects - self.drained
 
     @property
+    def ranks_alive(self) -> bool:
+        """Whether the faults leave the job alive: where they kill its ranks it cannot stay up, and peace is no help."""
+        return all(member.ranks_alive for member in self.undrained)
+
+    @property
     def extended(self) -> timedelta:
         """How much longer than the policy says humans have the answer waited for."""
         return max((member.extended for member in self.members.values()), default=timedelta(0))
@@ -112,8 +117,12 @@ class Gang:
         """A human's word on the permit that is waited for, given to any member's incident."""
         return next((member.approval for member in self.members.values() if member.approval), None)
 
-    def permit(self) -> PermitRequest:
-        """The one permit for all members, in the name of the node that failed first."""
+    def permit(self, restarted_at: datetime | None) -> PermitRequest:
+        """The one permit for all members, in the name of the node that failed first.
+
+        When the job started again is as of the first ask: one that cannot stay up on a failing node must not put its
+        repair off for ever.
+        """
         member = next(iter(self.members.values()))
         identity = member.target.identity
         return PermitRequest(
@@ -129,6 +138,7 @@ class Gang:
             job=self.request.job,
             members=tuple(other.target.identity.node for other in self.members.values() if other is not member),
             approval=self.approval,
+            restarted_at=restarted_at,
         )
 
     def state(self) -> GangState:

@@ -327,3 +327,17 @@ async def test_whatever_happens_each_window_is_asked_once_and_nobody_is_released
     assert len(trusted) == len(set(trusted)), "a window was asked twice"
     assert result.requests <= result.windows
     assert len((await gang.handle.fetch_history()).events) < 400
+
+
+@pytest.mark.parametrize("ranks_alive", [True, False])
+async def test_leave_is_asked_for_with_the_restart_that_the_budget_leaves_in_peace(
+    gang: GangPlay, ranks_alive: bool
+) -> None:
+    """Unless the fault kills the ranks: then the job cannot stay up, and waiting would only lose time."""
+    look = GangLook(alive=True, explanation="it runs", restarted_at=NOW)
+    gang.world.on(ActivityName.LOOK_AT_GANG, lambda _: look)
+    await gang.join("a", ranks_alive=ranks_alive)
+    await gang.until_released("a", ranks_alive=ranks_alive)
+    (asked,) = gang.world.arguments(ActivityName.ASK_PERMIT)
+    assert asked.request.restarted_at == (NOW if ranks_alive else None)
+    await gang.leave("a")
