@@ -9,6 +9,7 @@ from contract.identity import MachineKind, NodeIdentity
 from contract.override import Override
 from contract.plan import Plan, Rung
 from contract.replacement import RebootMode, ReplacementPolicy
+from workflows.authority import overruled
 from workflows.corroborate import Witnesses, in_doubt_until_confirmed, proofs_of, witnesses
 from workflows.weigh import Judged, weighed
 
@@ -33,16 +34,19 @@ def assess(
 ) -> Plan:
     """Decide what the findings call for on this machine.
 
-    More findings can only raise the rung. A line that names another machine is not believed. Without a way to
-    replace, and wherever the findings leave doubt, the answer is quarantine and a human; ``approval`` is that
-    human's decision to replace, and ``corroboration`` says which second witnesses end the doubt without one, of those
-    that can confirm the rule. A rule that asks for a witness leaves doubt until there is one, however sure its verdict.
-    ``rules`` say which lower rungs may be tried, and none is tried twice on a machine.
+    More findings can only raise the rung, but for what a device's own driver says of it (``workflows.authority``). A
+    line that names another machine is not believed. Without a way to replace, and wherever the findings leave doubt,
+    the answer is quarantine and a human; ``approval`` is that human's decision to replace, and ``corroboration`` says
+    which second witnesses end the doubt without one, of those that can confirm the rule. A rule that asks for a witness
+    leaves doubt until there is one, however sure its verdict. ``rules`` say which lower rungs may be tried, and none is
+    tried twice on a machine.
     """
     named_here = [finding for finding in findings if not _names_another(finding, identity)]
     if not named_here:
         return _doubted(findings, identity)
-    believed = [in_doubt_until_confirmed(finding, named_here, circumstances, corroboration) for finding in named_here]
+    mends = rules.reboot is RebootMode.REPAIRABLE or rules.device_reset is not None
+    told = overruled(named_here) if mends else named_here
+    believed = [in_doubt_until_confirmed(finding, told, circumstances, corroboration) for finding in told]
     proofs = proofs_of(believed, circumstances, corroboration)
 
     def severity(finding: FaultReport) -> int:

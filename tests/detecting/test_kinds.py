@@ -21,6 +21,8 @@ RULES = catalogue()
 WAYS = {
     "bare": "{}",
     "dmesg": "[12345.678901] {}",
+    "dmesg -x, with the caller": "kern  :err   : [   12.345678] [T1234] {}",
+    "priority": "<4>[   12.345678] {}",
     "syslog": "Dec  2 01:02:03 ip-10-0-0-1 kernel: {}",
     "journal": "2026-12-01T12:00:00.123456+00:00 ip-10-0-0-1 kernel: {}",
     "runtime's logger": " 77:78 ERROR TDRV:exec {}",
