@@ -5,7 +5,7 @@ from collections.abc import Callable
 from temporalio import activity
 
 from activities.cluster import Cluster, Json
-from activities.identify import foreign_owners, is_ready
+from activities.identities import foreign_owners, is_ready
 from activities.node_facts import boot_id
 from contract.aftermath import Fate, SeeAftermath, Seen
 from contract.identity import NodeIdentity

@@ -19,6 +19,7 @@ from activities.follow import FollowActivity
 from activities.identify import IdentifyNodeActivity
 from activities.jobs import JobActivities
 from activities.machines.all import Machines
+from activities.managed_groups import ManagedGroups, described_by
 from activities.memory import Memory
 from activities.mend import MendActivity
 from activities.permits import PermitDesk
@@ -50,8 +51,9 @@ def node_activities(
     memory = Memory(cluster, namespace)
     replace = ReplaceActivity(cluster, auto_scaling, machines, memory, policy)
     mend = MendActivity(cluster, auto_scaling, memory, policy)
-    doubts = CircumstanceReader(auto_scaling.ec2, memory), CulpritFinder(cluster)
+    doubts = CircumstanceReader(auto_scaling.ec2, memory), CulpritFinder(cluster, hand_over)
     identify = IdentifyNodeActivity(cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name, *doubts)
+    beside_eks = ManagedGroups(by_policy(policy), described_by(auto_scaling), policy)
     jobs = JobActivities(cluster, desk.spend)
     return [
         identify.identify_node,
@@ -63,7 +65,7 @@ def node_activities(
         jobs.look_at_gang,
         jobs.request_gang_checkpoint,
         CheckpointActivity(cluster, desk.spend).request_checkpoints,
-        DrainActivity(cluster, by_policy(policy)).drain_node,
+        DrainActivity(cluster, beside_eks.allowed).drain_node,
         mend.reset_devices,
         mend.reboot_machine,
         replace.survey_group,

@@ -1,5 +1,7 @@
 """Auto Scaling as the acts use it: groups, their instances, what they did lately and what they are about to do."""
 
+import itertools
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import boto3
@@ -8,6 +10,7 @@ from activities.aws_calls import CALL, calling
 from activities.ec2 import Ec2
 from activities.eks import Eks
 from activities.gathering import Gathering
+from activities.scaling_activities import reaches_back
 from activities.written import note_aws
 
 if TYPE_CHECKING:
@@ -22,8 +25,10 @@ if TYPE_CHECKING:
 _INSTANCES_MAX: Final = 50
 """Ids of one DescribeAutoScalingInstances (API reference)."""
 _GROUPS_MAX: Final = 100
-_ACTIVITIES_READ: Final = 100
-"""Of the newest activities of a group: a hundred launches at once are followed by one read."""
+_ASKERS_MAX: Final = 1000
+"""Incidents whose questions about activities one read answers: each asks back to a moment of its own."""
+_ACTIVITIES_PAGES: Final = 30
+"""Pages of a hundred activities that are read at most: three thousand reach back days, and nobody loops for ever."""
 
 
 class AutoScaling:
@@ -43,8 +48,8 @@ class AutoScaling:
             self._describe_instances, _INSTANCES_MAX
         )
         self._by_name: Gathering[str, AutoScalingGroupTypeDef] = Gathering(self._describe_groups, _GROUPS_MAX)
-        self._activities: Gathering[str, list[ActivityTypeDef]] = Gathering(
-            lambda names: {name: self._describe_activities(name) for name in names}, _GROUPS_MAX
+        self._activities: Gathering[tuple[str, datetime], list[ActivityTypeDef]] = Gathering(
+            self._describe_activities, _ASKERS_MAX
         )
         self._hooks: Gathering[str, list[LifecycleHookTypeDef]] = Gathering(
             lambda names: {name: self._describe_hooks(name) for name in names}, _GROUPS_MAX
@@ -65,9 +70,12 @@ class AutoScaling:
         """Groups by name; those that do not exist are left out."""
         return list(self._describe_groups(names).values()) if names else []
 
-    def activities(self, group: str) -> list["ActivityTypeDef"]:
-        """The group's newest scaling activities, the newest first."""
-        return self._activities.get(group) or []
+    def activities(self, group: str, since: datetime) -> list["ActivityTypeDef"]:
+        """The group's scaling activities back to a moment, and a few more, the newest first.
+
+        However many there were: a hundred machines replaced at once are two hundred, and a page holds a hundred.
+        """
+        return self._activities.get((group, since)) or []
 
     def hooks(self, group: str) -> list["LifecycleHookTypeDef"]:
         """What holds the group's instances up on their way in and out."""
@@ -125,10 +133,27 @@ class AutoScaling:
             pages = self._groups.get_paginator("describe_auto_scaling_groups").paginate(AutoScalingGroupNames=names)
             return {group["AutoScalingGroupName"]: group for page in pages for group in page["AutoScalingGroups"]}
 
-    def _describe_activities(self, group: str) -> list["ActivityTypeDef"]:
+    def _describe_activities(
+        self, keys: list[tuple[str, datetime]]
+    ) -> "dict[tuple[str, datetime], list[ActivityTypeDef]]":
+        """One read of a group serves everybody who asks about it, back to the earliest moment asked for."""
+        earliest: dict[str, datetime] = {}
+        for name, since in keys:
+            earliest[name] = min(since, earliest.get(name, since))
+        found = {name: self._describe_activities_of(name, since) for name, since in earliest.items()}
+        return {(name, since): found[name] for name, since in keys}
+
+    def _describe_activities_of(self, group: str, since: datetime) -> list["ActivityTypeDef"]:
+        found: list[ActivityTypeDef] = []
         with calling("autoscaling:DescribeScalingActivities"):
-            answer = self._groups.describe_scaling_activities(AutoScalingGroupName=group, MaxRecords=_ACTIVITIES_READ)
-        return answer["Activities"]
+            pages = self._groups.get_paginator("describe_scaling_activities").paginate(
+                AutoScalingGroupName=group, PaginationConfig={"PageSize": 100}
+            )
+            for page in itertools.islice(pages, _ACTIVITIES_PAGES):
+                found += page["Activities"]
+                if reaches_back(page["Activities"], since):
+                    break
+        return found
 
     def _describe_hooks(self, group: str) -> list["LifecycleHookTypeDef"]:
         with calling("autoscaling:DescribeLifecycleHooks"):

@@ -41,6 +41,8 @@ class Progress:
     """By UID."""
     budgets: set[str] = field(default_factory=set)
     """Names of those that made it wait."""
+    held: dict[str, str] = field(default_factory=dict)
+    """Pods that are not asked yet, because of their gang or a load balancer: by UID, what each waits for."""
 
     @property
     def count(self) -> int:
@@ -127,13 +129,16 @@ def why_left(pod: Filtered, progress: Progress, budgets: Budgets) -> str:
         behind = [budgets.behind(metadata["namespace"], name) for name in refused.refusal.budgets]
         unready = [] if _is_ready(pod.pod) else ["the pod itself is not Ready"]
         return "; ".join([why, *filter(None, behind), *unready])
-    return "waits for its turn" if pod.uid not in progress.evicted else "being evicted"
+    if pod.uid in progress.evicted:
+        return "being evicted"
+    return progress.held.get(pod.uid, "waits for its turn")
 
 
 def waiting(left: Sequence[Filtered], progress: Progress, budgets: Budgets) -> list[str]:
     """The pods that are waited for: first those that are refused or hang, each with why."""
     now = datetime.now(UTC)
     blocks = [pod for pod in left if pod.uid in progress.refused or hangs(pod, now)]
+    blocks += [pod for pod in left if pod.uid in progress.held and pod.uid not in progress.refused]
     told = [f"{pod.name} ({why_left(pod, progress, budgets)})" for pod in blocks[:LIST_MAX]]
     uids = {pod.uid for pod in blocks}
     return [*told, *(pod.name for pod in left if pod.uid not in uids)][:LIST_MAX]
@@ -143,6 +148,8 @@ def _remedies(left: Sequence[Filtered], progress: Progress) -> Iterable[str]:
     ending = [pod for pod in left if pod.verdict is Verdict.ENDING]
     if any(pod.uid in progress.refused and progress.refused[pod.uid].refusal.budgets for pod in left):
         yield "For a budget: bring the pods that are not Ready back, add replicas, or relax the budget."
+    if any(pod.uid in progress.refused and progress.refused[pod.uid].refusal.denied for pod in left):
+        yield "For an admission webhook or policy: see to whoever put it there, or delete the pod yourself."
     if any(pod.pod["metadata"].get("finalizers") for pod in ending):
         yield "For a finalizer: see to the controller that set it."
     if any(not pod.pod["metadata"].get("finalizers") for pod in ending):

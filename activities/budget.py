@@ -15,7 +15,8 @@ from activities.auto_scaling import AutoScaling
 from activities.claim import labels, read_owner
 from activities.cluster import Cluster, Json
 from activities.holders import permits_in_use
-from activities.identify import is_ready
+from activities.identities import is_ready
+from activities.together import together
 from activities.traits import node_traits, where_they_run
 from contract.budget import Area, HealthyNodes
 from contract.maintenance import opens_at
@@ -85,7 +86,8 @@ class BudgetActivities:
             ApplicationError: ``Unreachable`` or ``AccessDenied``; then nothing is granted.
         """
         count = await asyncio.to_thread(self._count, argument)
-        gone = [request.token for request in argument.holders if not await self._runs(request)]
+        alive = await together(map(self._runs, argument.holders))
+        gone = [request.token for request, runs in zip(argument.holders, alive, strict=True) if not runs]
         run_id = str(activity.info().workflow_run_id)
         forgot = argument.recover or (argument.run_id and argument.run_id != run_id)
         holding = await permits_in_use(self._client, argument.cluster) if forgot else ()
@@ -206,12 +208,7 @@ def count_group(
         others_quarantined=tally.others[Standing.QUARANTINED],
         given_up=given_up,
         opens_at=opens_at(rules.maintenance, now),
-        limits=GroupLimits(
-            max_concurrent=rules.max_concurrent,
-            max_disrupted_share=rules.max_disrupted_share,
-            max_quarantined_share=rules.max_quarantined_share,
-            min_working=rules.min_working,
-        ),
+        limits=GroupLimits.of(rules),
     )
 
 

@@ -51,6 +51,7 @@ class CheckpointActivity:
             device_resource=argument.device_resource,
             evidence_since=argument.evidence_since,
             asked_at=activity.info().scheduled_time,
+            extended=argument.extended,
             usual=argument.deadline,
             rules=argument.rules,
             failing=frozenset({node}),

@@ -49,6 +49,8 @@ class Terms:
     """Names of the nodes that fail."""
     ranks_alive: bool = True
     """Whether ranks on those can answer."""
+    extended: timedelta = timedelta(0)
+    """What humans added to the deadlines, which is in them."""
 
 
 @dataclass
@@ -99,18 +101,17 @@ class Asking:
         try:
             result.declared = declaration_of(result.pod)
         except ValueError as error:
-            self._tell(result.pod, str(error))
+            why = f"{error}. The job cannot be asked to save before its node is repaired. Correct the pod template."
+            self._tell(result.pod, "CheckpointDeclarationMalformed", why, "declaration")
             return result.make(CheckpointStatus.FAILED, str(error), otherwise=terms.rules.malformed)
         result.known = self._known(result, running=speaker is not None)
         if terms.data is DataTrust.SUSPECT and any(
             holds(pod, terms.device_resource) for pod in job.pods if pod["spec"].get("nodeName") in terms.failing
         ):
-            return _named(result, terms.evidence_since)
+            return self._named(result, speaker, terms.evidence_since)
         if speaker is None:
             return result.make(CheckpointStatus.DEAD, "none of its pods runs and can answer", **_newest(result.known))
-        standing = result.known.standing
-        if standing and datetime.now(UTC) - standing.time > terms.rules.hung_after:
-            why = f"it hangs: it took step {standing.at}, its last, at {standing.time:%Y-%m-%d %H:%M:%S}"
+        if why := _hangs(result.known, terms.rules):
             return result.make(CheckpointStatus.DEAD, why, **_newest(result.known))
         match result.declared.mode:
             case CheckpointMode.OBSERVE:
@@ -118,9 +119,21 @@ class Asking:
                 status = CheckpointStatus.FAILED if result.known.newest is None else CheckpointStatus.OBSERVED
                 return result.make(status, problem or _none_yet(status), **_newest(result.known))
             case CheckpointMode.SIGTERM:
-                return _at_end(result)
+                return self._at_end(result)
             case _:
                 return self._ask(result, terms)
+
+    def why_hung(self, job: AskedJob, terms: Terms) -> str:
+        """Why a job has no work to disturb though its pods run; empty where it has, or where nobody knows."""
+        speaker = _speaker([pod for pod in job.pods if is_declared(pod)], terms)
+        if speaker is None:
+            return ""
+        try:
+            declared = declaration_of(speaker)
+        except ValueError:
+            return ""
+        tells = declared.command or declared.port
+        return _hangs(self._talk.told(speaker, declared), terms.rules) if tells else ""
 
     def _known(self, result: _Result, *, running: bool) -> Known:
         assert result.declared is not None
@@ -144,6 +157,7 @@ class Asking:
             ranks_alive=terms.ranks_alive,
             unsaved=_unsaved(result),
             declared=declared.timeout,
+            extended=terms.extended,
         )
         end, problem = terms.asked_at + most, "it was not asked in time"
         while saved is None and (left := (end - datetime.now(UTC)).total_seconds()) > 0:
@@ -173,15 +187,45 @@ class Asking:
         now = self._cluster.pod(pod["metadata"]["namespace"], pod["metadata"]["name"])
         return now is not None and now["metadata"]["uid"] == pod["metadata"]["uid"] and is_running(now)
 
-    def _tell(self, pod: Json, why: str) -> None:
+    def _tell(self, pod: Json, reason: str, why: str, key: str) -> None:
         thing = {**pod, "apiVersion": "v1", "kind": "Pod"}
-        self._cluster.record_event(
-            thing,
-            "CheckpointDeclarationMalformed",
-            f"{why}. The job cannot be asked to save before its node is repaired. Correct the pod template.",
-            key=f"{pod['metadata']['uid'][:8]}-checkpoint-declaration",
-            warning=True,
+        key = f"{pod['metadata']['uid'][:8]}-checkpoint-{key}"
+        self._cluster.record_event(thing, reason, why, key=key, warning=True)
+
+    def _named(self, result: _Result, speaker: Json | None, evidence_since: datetime | None) -> JobCheckpoint:
+        known = result.known
+        if known.problem and not known.checkpoints:
+            why = f"its checkpoints could not be listed ({known.problem}); none was asked for, data is suspect"
+            return result.make(CheckpointStatus.FAILED, why)
+        believed = known.before(evidence_since)
+        if not believed:
+            why = "it has no checkpoint from before the fault; none was asked for, data is suspect"
+            return result.make(CheckpointStatus.FAILED, why, suspect=len(known.checkpoints))
+        last = max(believed, key=lambda item: (item.time, item.step))
+        assert result.declared is not None
+        return result.make(
+            CheckpointStatus.NAMED,
+            "what the failing device computed is not to be believed",
+            step=last.step,
+            uri=last.uri,
+            saved_at=last.time,
+            suspect=len(known.checkpoints) - len(believed),
+            kept=self._talk.keep(speaker, result.declared, last),
         )
+
+    def _at_end(self, result: _Result) -> JobCheckpoint:
+        declared = result.declared
+        assert declared is not None
+        needs = declared.timeout.total_seconds() if declared.timeout else 0.0
+        if needs > declared.grace_s:
+            why = (
+                f"it declares {needs:.0f} s for saving when it is ended, and its grace period is {declared.grace_s} s: "
+                "raise terminationGracePeriodSeconds"
+            )
+            self._tell(result.pod, "GracePeriodTooShort", f"{pod_name(result.pod)}: {why}.", "grace-period")
+            return result.make(CheckpointStatus.FAILED, why, **_newest(result.known))
+        why = f"it saves when it is ended, and has {declared.grace_s} s for that"
+        return result.make(CheckpointStatus.AT_END, why, **_newest(result.known))
 
 
 def _speaker(declaring: list[Json], terms: Terms) -> Json | None:
@@ -224,38 +268,11 @@ def accelerators(pod: Json) -> int:
     return count
 
 
-def _named(result: _Result, evidence_since: datetime | None) -> JobCheckpoint:
-    known = result.known
-    if known.problem and not known.checkpoints:
-        why = f"its checkpoints could not be listed ({known.problem}); none was asked for, data is suspect"
-        return result.make(CheckpointStatus.FAILED, why)
-    believed = known.before(evidence_since)
-    if not believed:
-        why = "it has no checkpoint from before the fault; none was asked for, data is suspect"
-        return result.make(CheckpointStatus.FAILED, why, suspect=len(known.checkpoints))
-    last = max(believed, key=lambda item: (item.time, item.step))
-    return result.make(
-        CheckpointStatus.NAMED,
-        "what the failing device computed is not to be believed",
-        step=last.step,
-        uri=last.uri,
-        saved_at=last.time,
-        suspect=len(known.checkpoints) - len(believed),
-    )
-
-
-def _at_end(result: _Result) -> JobCheckpoint:
-    declared = result.declared
-    assert declared is not None
-    why = f"it saves when it is ended, and has {declared.grace_s} s for that"
-    if declared.timeout and declared.timeout.total_seconds() > declared.grace_s:
-        short = f"it declares {declared.timeout.total_seconds():.0f} s for saving, and its grace period is"
-        return result.make(
-            CheckpointStatus.FAILED,
-            f"{short} {declared.grace_s} s: raise terminationGracePeriodSeconds",
-            **_newest(result.known),
-        )
-    return result.make(CheckpointStatus.AT_END, why, **_newest(result.known))
+def _hangs(known: Known, rules: CheckpointPolicy) -> str:
+    standing = known.standing
+    if standing is None or datetime.now(UTC) - standing.time <= rules.hung_after:
+        return ""
+    return f"it hangs: it took step {standing.at}, its last, at {standing.time:%Y-%m-%d %H:%M:%S}"
 
 
 def _newest(known: Known) -> dict[str, Any]:

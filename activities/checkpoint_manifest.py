@@ -49,6 +49,8 @@ class Checkpoint(BaseModel):
     uri: str = Field(min_length=1, max_length=1024)
     time: AwareDatetime
     files: tuple[FileEntry, ...] = Field(default=(), max_length=100_000)
+    source: str = ""
+    """File of its manifest, relative to the folder of manifests; empty where a job tells of it."""
 
 
 class Standing(BaseModel):
@@ -87,16 +89,21 @@ def read_lines(output: str) -> Known:
 
 def read_documents(texts: Iterable[str]) -> Known:
     """Checkpoints, each a JSON text."""
+    return read_manifests(("", text) for text in texts)
+
+
+def read_manifests(documents: Iterable[tuple[str, str]]) -> Known:
+    """Checkpoints, each a JSON text, with the name of its file."""
     found: list[Checkpoint] = []
     standing: Standing | None = None
     problem = ""
-    for text in texts:
+    for name, text in documents:
         try:
             document = json.loads(text)
             if isinstance(document, dict) and "at" in document and "step" not in document:
                 standing = Standing.model_validate(document)
             else:
-                found.append(Checkpoint.model_validate(document))
+                found.append(Checkpoint.model_validate(document).model_copy(update={"source": name}))
         except (ValidationError, ValueError, RecursionError) as error:
             problem = f"it gave {text.strip()[:_SHOWN]!r}, which is no checkpoint ({type(error).__name__})"
     return Known(tuple(found), standing, problem)

@@ -15,7 +15,8 @@ from kubernetes.client import ApiException
 from urllib3.exceptions import HTTPError
 
 from activities.checkpoint_declared import CheckpointMode, Declaration
-from activities.checkpoint_manifest import Checkpoint, Known, Proof, incomplete, read_documents, read_lines
+from activities.checkpoint_keep import keep
+from activities.checkpoint_manifest import Checkpoint, Known, Proof, incomplete, read_lines, read_manifests
 from activities.cluster import Cluster, Json
 from activities.pod_exec import run_in_pod
 
@@ -31,7 +32,7 @@ _SEPARATOR: Final = "\x1e"
 _READ: Final = f"""\
 cd -- "$1" || exit 1
 ls -t | grep -e '{_SUFFIX}$' | head -n {_MANIFESTS_MAX} | while IFS= read -r name; do
-  printf '\\036'; cat -- "$name"
+  printf '\\036%s\\n' "$name"; cat -- "$name"
 done
 """
 _MEASURE: Final = """\
@@ -90,6 +91,10 @@ class Talk:
             or (f"it says that it saved step {claimed.step}, and {declared.manifests} has no manifest of it"),
         )
 
+    def keep(self, pod: Json | None, declared: Declaration, checkpoint: Checkpoint) -> str:
+        """Keep a checkpoint from being deleted. Returns where, or why it could not be, in words."""
+        return keep(self._cluster, self._s3, pod, declared, checkpoint)
+
     def _read(self, pod: Json, declared: Declaration) -> Known:
         in_s3 = declared.manifests.startswith("s3://")
         return self._in_s3(declared.manifests) if in_s3 else self._in_pod(pod, declared)
@@ -134,7 +139,8 @@ class Talk:
         output, problem = run(_READ)
         if problem:
             return Known(problem=problem, proof=Proof.FILE)
-        known = replace(read_documents(output.split(_SEPARATOR)[1:]), proof=Proof.FILE)
+        documents = [document.partition("\n") for document in output.split(_SEPARATOR)[1:]]
+        known = replace(read_manifests((name, text) for name, _, text in documents), proof=Proof.FILE)
         names = sorted({entry.name for item in known.checkpoints for entry in item.files})
         if not names:
             return known
@@ -161,12 +167,15 @@ class Talk:
                 reverse=True,
             )
             texts = [
-                s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read(_BODY_MAX).decode(errors="replace")
+                (
+                    item["Key"].removeprefix(folder),
+                    s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read(_BODY_MAX).decode(errors="replace"),
+                )
                 for item in manifests[:_MANIFESTS_MAX]
             ]
         except (BotoCoreError, ClientError) as error:
             return Known(problem=f"{uri} could not be read: {error}", proof=Proof.S3)
-        known = replace(read_documents(texts), proof=Proof.S3)
+        known = replace(read_manifests(texts), proof=Proof.S3)
         sizes: dict[str, int | None] = {item["Key"].removeprefix(folder): item["Size"] for item in objects}
         return _whole_ones(known, sizes)
 

@@ -1,7 +1,7 @@
 """What is known around a finding: EC2's own word on the instance, the past of the device, and what was tried on it.
 
-Asked only where it matters: the first two for a finding in doubt, the last for one that may be repaired. A witness that
-cannot be had proves nothing and stops nothing.
+Asked only where it matters: the first two for a finding that has to be confirmed, the last for one that may be
+repaired. A witness that cannot be had proves nothing and stops nothing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +32,7 @@ class CircumstanceReader:
 
     def read(self, identity: NodeIdentity, reports: Sequence[FaultReport], job: Callable[[], str]) -> Circumstances:
         """What is known around these findings of this machine; ``job`` tells the work that holds its devices."""
-        doubtful = [report for report in reports if report.verdict is Verdict.AMBIGUOUS]
+        doubtful = [report for report in reports if report.verdict is Verdict.AMBIGUOUS or report.corroboration]
         if not doubtful:
             return Circumstances()
         serials = {serial for report in doubtful for serial in proven_serials(report)}

@@ -132,6 +132,11 @@ class Cluster:
         """The PodDisruptionBudgets of a namespace."""
         return self._list("list poddisruptionbudgets", self._policy.list_namespaced_pod_disruption_budget, namespace)
 
+    def load_balanced_services(self) -> list[Json]:
+        """The Services of type LoadBalancer, of all namespaces."""
+        call = self._core.list_service_for_all_namespaces
+        return self._list("list services", call, field_selector="spec.type=LoadBalancer")
+
     def volume_attachments(self, node: str) -> list[Json]:
         """The VolumeAttachments of a node. The API has no selector for them, so all are read."""
         found = self._list("list volumeattachments", self._storage.list_volume_attachment)
@@ -287,9 +292,7 @@ class Cluster:
         try:
             yield
         except ApiException as error:
-            if raw and error.status not in (401, 403) and error.status:
-                raise
-            if raw and error.status == 403 and "NamespaceTerminating" in str(error.body):
+            if raw and error.status and not _lacks_right(error):
                 raise
             raise self._translated(error, right, what) from error
         except HTTPError as error:
@@ -352,6 +355,14 @@ def retry_on_conflict(attempt: Any, tries: int = 5) -> Any:
     raise failure(
         ErrorType.CONFLICT, f"The object {last} is changed by somebody all the time. It is tried again."
     ) from last
+
+
+def _lacks_right(error: ApiException) -> bool:
+    """Whether the caller may not do this at all. A 403 may also be of the object, or of an admission policy."""
+    if error.status == 401:
+        return True
+    # The authorizer's own words (k8s.io/apiserver, endpoints/handlers/responsewriters, forbiddenMessage).
+    return error.status == 403 and " cannot " in str(error.body) and "in API group" in str(error.body)
 
 
 def _on(node: str) -> str:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from activities.claim import read_owner
 from activities.cluster import Json
 from contract.culprit import Suspect
+from contract.names import KERNEL_LOG_HEALTH
 
 _SUSPECTS: Final = 3
 _HEARTBEAT_LATE: Final = timedelta(seconds=30)
@@ -20,7 +21,6 @@ _HEARTBEAT_LATE: Final = timedelta(seconds=30)
 _BEFORE: Final = timedelta(hours=1)
 """What is older than this before the moment counts half: the job has run with it."""
 _KUBELETS: Final = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
-_LOG_HEALTH: Final = "KernelLogHealth"
 
 
 class Kind(StrEnum):
@@ -49,13 +49,18 @@ def signs(node: Json | None, lease: Json | None, ranks: Sequence[Json], now: dat
     """What is against a node: its Node, its kubelet's Lease, and the job's pods on it."""
     if node is None:
         return [Sign(Kind.AWAY, "its Node is gone", None)]
-    found = [sign for condition in node["status"].get("conditions", []) if (sign := _of_condition(condition))]
+    found = against_node(node)
     if owner := read_owner(node):
         found.append(Sign(Kind.FAULT, f"Nodemend works on it (rule {owner.rule})", owner.since))
     renewed = _moment((lease or {}).get("spec", {}).get("renewTime"))
     if renewed and now - renewed > _HEARTBEAT_LATE:
         found.append(Sign(Kind.AWAY, f"its kubelet renewed its Lease last at {renewed:%H:%M:%S} UTC", renewed))
     return [*found, *(sign for pod in ranks for sign in _of_rank(pod))]
+
+
+def against_node(node: Json) -> list[Sign]:
+    """What its own conditions say against a node: what its kubelet and its monitors alone may write."""
+    return [sign for condition in node["status"].get("conditions", []) if (sign := _of_condition(condition))]
 
 
 def likeliest(
@@ -104,7 +109,7 @@ def _of_condition(condition: Json) -> Sign | None:
         return Sign(Kind.AWAY, f"it is not ready ({reason})", since) if status != "True" else None
     # The EKS node monitoring agent says `…Ready` and False; all others say what is wrong, and True.
     bad = "False" if kind.endswith("Ready") else "True"
-    if kind in _KUBELETS or kind == _LOG_HEALTH or status != bad:
+    if kind in _KUBELETS or kind == KERNEL_LOG_HEALTH or status != bad:
         return None
     return Sign(Kind.FAULT, f"its condition {kind} says {reason}", since)
 

@@ -19,10 +19,12 @@ from activities.claim import annotations, claimed_node, mark_disrupting
 from activities.cluster import Cluster, Json
 from activities.errors import failure
 from activities.eviction import Evictions, Refusal, Took
-from activities.identify import foreign_owners, is_ready
+from activities.identities import foreign_owners, is_ready
 from activities.last_resort import Limits, Resort, resort
+from activities.leaving import held_back, next_wave
+from activities.load_balancers import Serving, serving
 from activities.node_pods import NodePods
-from activities.pod_filters import HANGS_AFTER, Filtered, Verdict, controller_of, filter_pod, grace_period_s, next_wave
+from activities.pod_filters import HANGS_AFTER, Filtered, Verdict, controller_of, filter_pod, grace_period_s
 from activities.volumes import held_volumes
 from activities.waiting import deadline, go_on, overdue, pause, report_progress
 from contract.acts import LIST_MAX, Drained, DrainNode
@@ -31,7 +33,7 @@ from contract.policy import DrainEscalation
 
 _LOOK_EVERY_S: Final = 0.25
 """At the latest; a change among the pods is seen at once."""
-_GATHER_S: Final = 0.1
+_GATHER_S: Final = 0.05
 _GATHER_PER_POD_S: Final = 0.005
 _CHECK_EVERY_S: Final = 1.0
 """How old what is known of the node may be when a pod is evicted."""
@@ -86,6 +88,8 @@ class _Drain:
         self._budgets = Budgets(cluster)
         self._grace: int | None = None
         self._node: Json = {}
+        self._serving = Serving()
+        self._served_until = _now()
         self._checked_at = -_CHECK_IDLE_S
         self._has_daemon_set = _Recently(self._look_for_daemon_set, _DAEMON_SETS_EVERY_S)
         self._has_opted_out = _Recently(self._look_for_opt_out, _NAMESPACES_EVERY_S)
@@ -98,21 +102,26 @@ class _Drain:
             _refuse_forbidden(pods)
             self._check()
             mark_disrupting(self._cluster, self._argument.target, {NO_LOAD_BALANCER_LABEL: "true"})
+            patience = self._leave_balancers(pods)
             longest = timedelta(seconds=max((grace_period_s(pod.pod) for pod in pods), default=0))
-            limits = Limits(self._end(longest), longest)
+            limits = Limits(self._end(longest + patience), longest)
             abandoned: list[Filtered] = []
             while True:
                 pods = self._judged(followed.now())
                 left = _left(pods)
                 _refuse_forbidden(left)
+                served = self._served()
                 if not left:
-                    if time.monotonic() >= started + _SETTLED_AFTER_S and self._is_empty():
+                    if self._name not in served and time.monotonic() >= started + _SETTLED_AFTER_S and self._is_empty():
                         break
                 elif self._resort(left, limits) is Resort.ABANDON:
                     abandoned = left
                     break
-                self._evict([pod for pod in next_wave(left, _now()) if self._progress.is_due(pod)])
-                self._show(waiting_total=len(left), waiting=blockers.waiting(left, self._progress, self._budgets))
+                self._progress.held = {**held_back(left), **served}
+                due = next_wave(left, _now(), self._progress.held)
+                self._evict([pod for pod in due if self._progress.is_due(pod)])
+                told = blockers.waiting(left, self._progress, self._budgets)
+                self._show(waiting_total=len(left), waiting=told or list(served.values()))
                 self._check(_CHECK_IDLE_S)
                 followed.wait(_LOOK_EVERY_S)
                 # A look costs as much as there are pods: with many of them, changes gather first.
@@ -125,6 +134,28 @@ class _Drain:
         end = deadline(self._argument.deadline + longest)
         # No worker may have been there until now: the pods are asked, and have their time, before they are given up.
         return _now() + longest + HANGS_AFTER if overdue(end) else end
+
+    # --- the load balancers -----------------------------------------------------------------------------------------
+
+    def _leave_balancers(self, pods: list[Filtered]) -> timedelta:
+        """Look, once, what sends to the node that was just taken out of them; and how much longer the drain may take.
+
+        A silent node is asked nothing: its load balancers have found it dead already.
+        """
+        patience = self._argument.load_balancers
+        if patience and self._grace is None:
+            self._serving = serving(self._cluster.load_balanced_services(), pods)
+        if not self._serving:
+            return timedelta(0)
+        # Kept for the next try: a worker that dies restarts no clock (D28).
+        since = self._earlier.get("left_load_balancers_at") or _now().isoformat()
+        self._served_until = datetime.fromisoformat(since) + patience
+        self._show(left_load_balancers_at=since)
+        return patience
+
+    def _served(self) -> dict[str, str]:
+        """What load balancers may send to still: pods by UID, and the node itself; each with what it waits for."""
+        return {} if overdue(self._served_until) else self._serving.words(self._name, self._served_until)
 
     # --- the steps of a look ----------------------------------------------------------------------------------------
 
@@ -164,7 +195,8 @@ class _Drain:
                 "`resume`, or press `release`.",
             )
         # Those that it had when it was identified were decided on then.
-        if others := set(foreign_owners(node)) - set(self._argument.target.identity.foreign_owners):
+        identity = self._argument.target.identity
+        if others := set(foreign_owners(node, identity.kind)) - set(identity.foreign_owners):
             raise failure(
                 ErrorType.POLICY_FORBIDS,
                 f"Another controller acts on Node {self._name} now: {'; '.join(sorted(others))}. Two do not drain one "
@@ -175,7 +207,7 @@ class _Drain:
     def _evict(self, due: list[Filtered]) -> None:
         if not due or self._evictions.closed_for_s() > 0:
             return
-        self._check(0.0)
+        self._check()
         try:
             self._evictions.ask(due, self._grace, before_each=self._check, answer=self._take)
         finally:
@@ -200,7 +232,7 @@ class _Drain:
         if decided is Resort.ASK_HUMAN:
             raise failure(ErrorType.DRAIN_BLOCKED, blockers.overdue(left, self._progress, self._budgets))
         if decided is Resort.DELETE:
-            for pod in next_wave(left, _now()):
+            for pod in next_wave(left, _now(), self._progress.held):
                 if pod.uid in self._progress.refused and pod.uid not in self._progress.deleted:
                     self._check()
                     why = blockers.why_left(pod, self._progress, self._budgets)

@@ -6,6 +6,7 @@ Rules D1 to D10 and D34 of the correctness reference.
 import contextvars
 import json
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -31,7 +32,10 @@ _OVERLOAD_FLOOR_S: Final = 1.0
 _CAP_S: Final = 30.0
 _TWO_BUDGETS: Final = "more than one PodDisruptionBudget"
 _PASSING: Final = frozenset({403, 429, 500, 502, 503, 504})
-"""403 only where the namespace is terminating (D8); a missing right is told apart before."""
+"""403 where the namespace is terminating (D8); a missing right is told apart before."""
+_DENIED: Final = re.compile(r"denied (?:the )?request")
+"""By an admission webhook or policy, with whatever status that chose (k8s.io/apiserver, ToStatusErr)."""
+_DENIAL_MAX: Final = 300
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class Refusal:
     """Budgets that said no, each in words."""
     overload: bool = False
     """The API server has too much to do: a reason for every drain to wait, not for this pod alone."""
+    denied: bool = False
+    """An admission webhook or policy of the cluster does not let it go."""
     permanent: bool = False
     """More than one budget covers it: Kubernetes will never evict it (D7)."""
 
@@ -129,6 +135,11 @@ def read_answer(error: ApiException, name: str) -> Took | Refusal:
         return Took.GONE
     if error.status == 409:
         return Took.LOOK_AGAIN
+    if _DENIED.search(message := str(status.get("message", ""))):
+        # Of this pod alone, even as 429: others drain on. KubeVirt answers so while it moves a machine away.
+        return Refusal(f"refused by {message[:_DENIAL_MAX]}", _wait_s(error, status, _BLOCKED_FLOOR_S), denied=True)
+    if error.status == 403 and (budget := _broken_budget(status)):
+        return Refusal(budget[1], _wait_s(error, status, _CAP_S), dict([budget]))
     if error.status == 429 and (budgets := _budgets(status)):
         return Refusal("; ".join(budgets.values()), _wait_s(error, status, _BLOCKED_FLOOR_S), budgets)
     if error.status == 500 and _TWO_BUDGETS in str(error.body):
@@ -167,6 +178,15 @@ def _budgets(status: Json) -> dict[str, str]:
             numbers = " ".join(words[words.index(name) + 1 :]) if name in words else ""
             found[name] = f"PodDisruptionBudget {name} {numbers}".strip()
     return found
+
+
+def _broken_budget(status: Json) -> tuple[str, str] | None:
+    """A budget that cannot be counted with (registry/core/pod/storage/eviction.go), by name, in words."""
+    details = status.get("details") or {}
+    if details.get("kind") != "poddisruptionbudget":
+        return None
+    why = str(status.get("message", "")).rpartition("is forbidden: ")[2]
+    return str(details["name"]), f"PodDisruptionBudget {details['name']} cannot be counted with: {why}"
 
 
 def _wait_s(error: ApiException, status: Json, floor_s: float) -> float:

@@ -11,6 +11,8 @@ from activities.cluster import Cluster, Json
 from activities.gangs import KINDS, LABELLED, Gang, gang_of
 from contract.names import ErrorType
 
+_FIRST_START: Final = timedelta(minutes=15)
+"""Pods that start this long after their job was made are not its first, or waited for room so long."""
 REPAIR: Final = timedelta(minutes=30)
 """How long a job may be without a node that is replaced."""
 _BY_NAME: Final = {kind.kind: kind for kind in (*KINDS, LABELLED)}
@@ -60,3 +62,24 @@ def why_dead(job: Json | None, pods: Sequence[Json]) -> str:
     if not any(pod.get("status", {}).get("phase") == "Running" for pod in pods):
         return "none of its pods runs"
     return ""
+
+
+def restarted_at(job: Json | None, pods: Sequence[Json]) -> datetime | None:
+    """When a job started again: its newest rank's start, unless that was its first. None where nobody can tell."""
+    starts = [moment for pod in pods if pod.get("status", {}).get("phase") == "Running" for moment in _starts(pod)]
+    if job is None or not starts:
+        return None
+    newest = max(starts)
+    return newest if newest - _moment(job["metadata"]["creationTimestamp"]) > _FIRST_START else None
+
+
+def _starts(pod: Json) -> list[datetime]:
+    running = [
+        container.get("state", {}).get("running", {}) for container in pod["status"].get("containerStatuses", [])
+    ]
+    found = [container["startedAt"] for container in running if container.get("startedAt")]
+    return [_moment(text) for text in found or [pod["status"].get("startTime")] if text]
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)

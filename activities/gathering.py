@@ -15,8 +15,8 @@ V = TypeVar("V")
 
 WINDOW_S: Final = 0.02
 """How long the first question waits for others."""
-PACE_S: Final = 0.5
-"""Between two calls of one kind: however many ask, there are no more than two a second from one process."""
+PACE_S: Final = 1.0
+"""Between two calls of one kind: however many ask, there is no more than one a second from one process."""
 
 
 class _Batch(Generic[K, V]):

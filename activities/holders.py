@@ -4,7 +4,6 @@ Its memory is a convenience and the world the truth; but a machine that is gone 
 and only its incident knows whose permit it took.
 """
 
-import asyncio
 from datetime import timedelta
 from typing import Final
 
@@ -13,12 +12,12 @@ from temporalio.client import Client, WorkflowExecution, WorkflowQueryFailedErro
 from temporalio.service import RPCError
 
 from activities.errors import failure
+from activities.together import together
 from contract.incident import IncidentReport
 from contract.names import DISRUPT_GANG, INCIDENT_MEMO, PERMITS_QUERY, REMEDIATE_NODE, ErrorType, Phase, SearchAttribute
 from contract.permit import PermitKind, PermitRequest
 
 _ANSWER_WITHIN: Final = timedelta(seconds=5)
-_AT_ONCE: Final = 20
 _MAY_HOLD: Final = (Phase.ADMITTED, Phase.NEEDS_HUMAN)
 """An incident that is still queued holds none."""
 
@@ -34,13 +33,8 @@ async def permits_in_use(client: Client, cluster: str) -> tuple[PermitRequest, .
     phases = " OR ".join(f'{SearchAttribute.NODE_PHASE}="{phase}"' for phase in _MAY_HOLD)
     holders = f'(WorkflowType="{REMEDIATE_NODE}" AND ({phases})) OR WorkflowType="{DISRUPT_GANG}"'
     query = f'ExecutionStatus="Running" AND ({holders})'
-    gate = asyncio.Semaphore(_AT_ONCE)
-
-    async def ask(execution: WorkflowExecution) -> tuple[PermitRequest, ...]:
-        async with gate:
-            return await _permits_of(client, execution, cluster)
-
-    answers = await asyncio.gather(*[ask(execution) async for execution in client.list_workflows(query)])
+    open_ones = [execution async for execution in client.list_workflows(query)]
+    answers = await together(_permits_of(client, execution, cluster) for execution in open_ones)
     return tuple(request for answer in answers for request in answer if request.cluster == cluster)
 
 

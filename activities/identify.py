@@ -1,24 +1,23 @@
 """Who is meant: the machine behind a report, frozen for everything that follows."""
 
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from activities.auto_scaling import AutoScaling
 from activities.circumstances import CircumstanceReader
-from activities.claim import annotations, labels
+from activities.claim import annotations
 from activities.cluster import Cluster, Json
 from activities.culprit_search import CulpritFinder
 from activities.errors import failure
-from activities.machines.all import Machines
-from activities.machines.karpenter import NODEPOOL_LABEL
-from activities.node_facts import boot_id, host_of, read_tried
-from activities.placement import placement_of
+from activities.fuse import fuse_of, hurried, is_lit
+from activities.identities import IdentityReader
+from activities.managed_groups import described_by
 from activities.proof import nearly_proven, unproven
-from activities.traits import DETECTOR, node_traits, work_traits
+from activities.traits import DETECTOR, driver_traits, node_traits, work_is_dead, work_traits
 from contract.acts import Identified, IdentifyNode, NodeFacts, Proven, ProveReports
 from contract.budget import Traits
 from contract.corroboration import Circumstances
@@ -26,34 +25,14 @@ from contract.fault import EvidenceEnd, FaultReport, RemediationRequest
 from contract.identity import MachineKind, NodeIdentity
 from contract.names import (
     HANDLED_ANNOTATION,
-    INSTANCE_TYPE_LABEL,
     KERNEL_LOG,
-    NODEGROUP_LABEL,
     REPLACES_ANNOTATION,
     STARTUP_TAINT,
-    ZONE_LABEL,
     ActivityName,
     ErrorType,
 )
 from contract.permit import PermitAnswer, PermitKind, PermitRequest, severity_of
-from contract.policy import Mode, Policy
-
-_EC2_PROVIDER_ID: Final = re.compile(r"^aws:///(?P<zone>[a-z0-9-]+)/(?P<instance>i-[0-9a-f]{8,17})$")
-"""As the AWS cloud provider writes it into ``spec.providerID``."""
-
-_FOREIGN_TAINTS: Final = {
-    "ToBeDeletedByClusterAutoscaler": "cluster-autoscaler is removing it",
-    "karpenter.sh/disrupted": "Karpenter is disrupting it",
-    "karpenter.sh/disruption": "Karpenter is disrupting it",
-    "aws-node-termination-handler/asg-lifecycle-termination": "aws-node-termination-handler is draining it",
-    "aws-node-termination-handler/spot-itn": "EC2 is taking its Spot instance back",
-    "aws-node-termination-handler/scheduled-maintenance": "aws-node-termination-handler is draining it",
-    "aws-node-termination-handler/rebalance-recommendation": "aws-node-termination-handler is draining it",
-}
-_FOREIGN_LABELS: Final = {
-    NODEPOOL_LABEL: "it belongs to a Karpenter NodePool, whose NodeClaim must be replaced instead",
-    "eks.amazonaws.com/compute-type": "EKS Auto Mode manages it",
-}
+from contract.policy import Mode, OnCulprit, Policy
 
 
 class IdentifyNodeActivity:
@@ -73,8 +52,8 @@ class IdentifyNodeActivity:
         self._cluster = cluster
         self._circumstances = circumstances
         self._culprits = culprits
-        self._machines = Machines(cluster, auto_scaling)
-        self._auto_scaling = auto_scaling
+        self._nodegroup_of = described_by(auto_scaling)
+        self._identities = IdentityReader(cluster, auto_scaling)
         self._policy = policy
         self._ask_permit = ask_permit
         self._hand_over = hand_over
@@ -104,7 +83,7 @@ class IdentifyNodeActivity:
                 f"whether {request.instance_id or 'its machine'} still runs.",
                 policy_version=policy.version,
             )
-        identity = self.identity(request.cluster, node)
+        identity = self._identities.of(request.cluster, node)
         if parent := under_verification(node):
             return NodeFacts(
                 identified=Identified.HANDED_OVER,
@@ -117,7 +96,7 @@ class IdentifyNodeActivity:
         rules = policy.for_node(identity.group, identity.nodegroup)
         if identity.group is None and not identity.foreign_owners and rules.replacement.manual:
             identity = identity.model_copy(update={"kind": MachineKind.MANUAL})
-        proven = nearly_proven(self._cluster, identity, argument.reports, rules.deadlines.proof)
+        proven = nearly_proven(self._cluster, identity, argument.reports, rules.deadlines.proof, node)
         if argument.reports and not proven:
             return NodeFacts(
                 identified=Identified.UNPROVEN,
@@ -136,9 +115,14 @@ class IdentifyNodeActivity:
                 policy_version=policy.version,
             )
         identity = self._with_tried(identity, proven)
+        nodegroup = self._nodegroup(identity) if is_lit(node) else None
+        fuse = fuse_of(node, identity.kind, nodegroup, proven)
+        identity, rules = identity.model_copy(update={"fuse": fuse}), hurried(rules, fuse, datetime.now(UTC))
         mode = rules.mode_for(drill=request.drill)
         acts = argument.wants_permit and mode is Mode.ACT
-        traits = self._traits(node, argument.reports[0], policy) if acts else {}
+        pods = self._cluster.pods_on(identity.node) if acts else []
+        traits = self._traits(node, argument.reports[0], policy, pods) if acts else {}
+        around = self._around(identity, proven, work_is_dead(pods))
         return NodeFacts(
             identified=Identified.FOUND,
             explanation=f"Node {identity.node} is {identity.instance_id or identity.provider_id or 'no known machine'} "
@@ -147,10 +131,14 @@ class IdentifyNodeActivity:
             policy=rules,
             policy_version=policy.version,
             traits=traits,
-            permit=self._ask(argument, identity, traits) if acts else None,
+            permit=self._ask(argument, identity, traits, useless=around.work_dead) if acts else None,
             proven=tuple(report.key for report in proven),
-            circumstances=self._around(identity, proven),
-            search=self._culprits.search(identity, proven, asks=mode is Mode.ACT) if self._culprits else None,
+            circumstances=around,
+            search=self._culprits.search(
+                identity, proven, asks=mode is Mode.ACT, opens=rules.culprits is OnCulprit.INCIDENT
+            )
+            if self._culprits
+            else None,
         )
 
     @activity.defn(name=ActivityName.PROVE_REPORTS, no_thread_cancel_exception=True)
@@ -163,54 +151,35 @@ class IdentifyNodeActivity:
         proven = nearly_proven(self._cluster, argument.identity, argument.reports, argument.patience)
         return Proven(keys=tuple(report.key for report in proven))
 
-    def _traits(self, node: Json, report: FaultReport, policy: Policy) -> Traits:
+    def _traits(self, node: Json, report: FaultReport, policy: Policy, pods: list[Json]) -> Traits:
         """What the node may share with others that fail."""
         detector = {DETECTOR: report.detector_version} if report.detector_version else {}
         machine = node_traits(node, policy.budget.correlation.trait_labels)
-        return {**machine, **detector, **work_traits(self._cluster.pods_on(node["metadata"]["name"]))}
+        return {**machine, **detector, **driver_traits(report.fields), **work_traits(pods)}
+
+    def _nodegroup(self, identity: NodeIdentity) -> dict[str, Any] | None:
+        """EKS's description of the managed node group of a machine, where it says that it is of one."""
+        if identity.nodegroup is None or identity.group is None or identity.kind is not MachineKind.AUTO_SCALING:
+            return None
+        try:
+            return self._nodegroup_of(identity.group)
+        except ApplicationError as error:
+            activity.logger.warning("Whether EKS repairs %s is not known: %s", identity.node, error.message)
+            return None
 
     def _with_tried(self, identity: NodeIdentity, reports: tuple[FaultReport, ...]) -> NodeIdentity:
         """What its Node says was tried, and what the cluster remembers of the machine under other Nodes."""
         tried = self._circumstances.tried(identity, reports) if self._circumstances else ()
         return identity.model_copy(update={"tried": tuple(dict.fromkeys((*identity.tried, *tried)))})
 
-    def _around(self, identity: NodeIdentity, reports: tuple[FaultReport, ...]) -> Circumstances | None:
+    def _around(self, identity: NodeIdentity, reports: tuple[FaultReport, ...], work_dead: bool) -> Circumstances:
         def job() -> str:
             return work_traits(self._cluster.pods_on(identity.node)).get("job", "")
 
-        return self._circumstances.read(identity, reports, job) if self._circumstances else None
+        known = self._circumstances.read(identity, reports, job) if self._circumstances else Circumstances()
+        return known.model_copy(update={"work_dead": work_dead})
 
-    def identity(self, cluster: str, node: Json) -> NodeIdentity:
-        """The machine behind a Node as the cluster and AWS know it now. Reads only."""
-        provider_id = node["spec"].get("providerID", "")
-        match = _EC2_PROVIDER_ID.match(provider_id)
-        instance_id = match["instance"] if match else None
-        instance = self._auto_scaling.ec2.instance(instance_id) if instance_id else None
-        kept = self._machines.keeper(node, instance_id)
-        known = labels(node)
-        return NodeIdentity(
-            cluster=cluster,
-            node=node["metadata"]["name"],
-            node_uid=node["metadata"]["uid"],
-            boot_id=boot_id(node),
-            provider_id=provider_id,
-            instance_id=instance_id,
-            group=kept.group,
-            kind=kept.kind,
-            claim=kept.claim,
-            nodegroup=known.get(NODEGROUP_LABEL),
-            zone=known.get(ZONE_LABEL) or (match["zone"] if match else ""),
-            instance_type=known.get(INSTANCE_TYPE_LABEL, ""),
-            devices=devices(node),
-            ready=is_ready(node),
-            foreign_owners=foreign_owners(node, kept.kind),
-            image=instance.get("ImageId", "") if instance else "",
-            placement=placement_of(instance) if instance else {},
-            host=host_of(instance),
-            tried=tuple(read_tried(node, datetime.now(UTC))),
-        )
-
-    def _ask(self, argument: IdentifyNode, identity: NodeIdentity, traits: Traits) -> PermitAnswer:
+    def _ask(self, argument: IdentifyNode, identity: NodeIdentity, traits: Traits, *, useless: bool) -> PermitAnswer:
         return self._ask_permit(
             PermitRequest(
                 kind=PermitKind.QUARANTINE,
@@ -224,6 +193,7 @@ class IdentifyNodeActivity:
                 rule=argument.reports[0].rule,
                 severity=severity_of(argument.reports),
                 traits=traits,
+                useless=useless,
             )
         )
 
@@ -257,40 +227,3 @@ def under_verification(node: Json) -> str:
     """The incident that is proving this machine; empty once it was opened to work, or was never a replacement."""
     closed = any(taint["key"] == STARTUP_TAINT for taint in node["spec"].get("taints", []))
     return annotations(node).get(REPLACES_ANNOTATION, "") if closed else ""
-
-
-def instance_of(node: Json) -> str | None:
-    """The EC2 instance that a Node says it is."""
-    match = _EC2_PROVIDER_ID.match(node["spec"].get("providerID", ""))
-    return match["instance"] if match else None
-
-
-def devices(node: Json) -> dict[str, int]:
-    """Extended resources of a node that are devices, with their capacity. Their names carry a vendor's domain."""
-    capacity: dict[str, str] = node["status"].get("capacity", {})
-    return {
-        name: int(amount)
-        for name, amount in capacity.items()
-        if "/" in name and not name.split("/")[0].endswith("kubernetes.io") and amount.isdigit()
-    }
-
-
-def is_ready(node: Json) -> bool:
-    """Whether the node's ``Ready`` condition is true."""
-    return any(
-        condition["type"] == "Ready" and condition["status"] == "True"
-        for condition in node["status"].get("conditions", [])
-    )
-
-
-def foreign_owners(node: Json, kind: MachineKind = MachineKind.AUTO_SCALING) -> tuple[str, ...]:
-    """Other controllers that say they act on this node. What replaces it on our behalf is none of them."""
-    taints = {taint["key"] for taint in node["spec"].get("taints", [])}
-    known = labels(node)
-    found = [words for key, words in _FOREIGN_TAINTS.items() if key in taints]
-    found += [
-        words
-        for key, words in _FOREIGN_LABELS.items()
-        if key in known and not (kind is MachineKind.KARPENTER and key == NODEPOOL_LABEL)
-    ]
-    return tuple(dict.fromkeys(found))

@@ -1,6 +1,7 @@
 """The jobs that a failing node disturbs: which they are, whether they live, and one checkpoint for a whole gang."""
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Final
 
 from temporalio import activity
@@ -11,13 +12,14 @@ from activities.checkpoint_declared import is_declared
 from activities.checkpoint_talk import Talk
 from activities.claim import claimed_node, mark_disrupting
 from activities.cluster import Cluster, Json
-from activities.gang_reader import gang_named, job_object, pods_of, read_attempts, why_dead
-from activities.gangs import Gang, gang_of, is_work
+from activities.gang_reader import gang_named, job_object, pods_of, read_attempts, restarted_at, why_dead
+from activities.gangs import LABELLED, Gang, gang_of, is_work
 from activities.waiting import go_on, report_progress
-from contract.acts import LIST_MAX, CheckpointStatus, JobCheckpoint
+from contract.acts import LIST_MAX, CheckpointStatus
 from contract.fault import DataTrust
 from contract.gang import (
     FindJobs,
+    GangCheckpoint,
     GangLook,
     GangMember,
     JobOnNode,
@@ -75,6 +77,7 @@ class JobActivities:
             attempts_left=left.left,
             ends=left.ends,
             why=left.why,
+            unread=job is None and gang.kind is not LABELLED,
         )
 
     @activity.defn(name=ActivityName.LOOK_AT_GANG, no_thread_cancel_exception=True)
@@ -87,12 +90,17 @@ class JobActivities:
         gang = gang_named(argument.request.job)
         pods = pods_of(self._cluster, gang)
         ranks = sum(pod.get("status", {}).get("phase") == "Running" for pod in pods)
-        if dead := why_dead(job_object(self._cluster, gang), pods):
+        job = job_object(self._cluster, gang)
+        if dead := why_dead(job, pods):
             return GangLook(alive=False, explanation=dead, ranks=ranks)
-        return GangLook(alive=True, explanation=f"{ranks} of its pods run", ranks=ranks)
+        working = tuple(pod for pod in pods if is_work(pod))
+        if hung := self._asking.why_hung(AskedJob(argument.request.job, working), terms(argument, argument.members)):
+            return GangLook(alive=True, explanation=hung, ranks=ranks, hung=True)
+        says = f"{ranks} of its pods run"
+        return GangLook(alive=True, explanation=says, ranks=ranks, restarted_at=restarted_at(job, pods))
 
     @activity.defn(name=ActivityName.REQUEST_GANG_CHECKPOINT, no_thread_cancel_exception=True)
-    def request_gang_checkpoint(self, argument: RequestGangCheckpoint) -> JobCheckpoint:
+    def request_gang_checkpoint(self, argument: RequestGangCheckpoint) -> GangCheckpoint:
         """Ask the job for one checkpoint, in the name of all its failing nodes that are still ours.
 
         Raises:
@@ -104,7 +112,7 @@ class JobActivities:
             self._spend(argument.permit)
         members = [member for member in argument.members if self._is_ours(member)]
         if not members:
-            return JobCheckpoint(
+            return GangCheckpoint(
                 job=request.job,
                 status=CheckpointStatus.DEAD,
                 explanation="no failing node of it is claimed by an incident any more",
@@ -112,12 +120,13 @@ class JobActivities:
         gang = gang_named(request.job)
         pods = tuple(pod for pod in pods_of(self._cluster, gang) if is_work(pod))
         if dead := why_dead(job_object(self._cluster, gang), pods):
-            return JobCheckpoint(job=request.job, status=CheckpointStatus.DEAD, explanation=dead)
+            return GangCheckpoint(job=request.job, status=CheckpointStatus.DEAD, explanation=dead)
         for member in members:
             mark_disrupting(self._cluster, member.target)
         go_on()
         report_progress({"job": request.job, "ranks": len(pods), "failing": len(members)})
-        return self._asking.see_to(AskedJob(request.job, pods), terms(argument, members))
+        found = self._asking.see_to(AskedJob(request.job, pods), terms(argument, members))
+        return GangCheckpoint.model_validate(found.model_dump())
 
     def _is_ours(self, member: GangMember) -> bool:
         try:
@@ -129,16 +138,18 @@ class JobActivities:
         return True
 
 
-def terms(argument: RequestGangCheckpoint, members: Sequence[GangMember]) -> Terms:
+def terms(argument: RequestGangCheckpoint | LookAtGang, members: Sequence[GangMember]) -> Terms:
     """The worst of what the members' faults say: one suspect device spoils the job, one dead rank stops it."""
     suspect = [member for member in members if member.data is DataTrust.SUSPECT]
     resources = {member.device_resource for member in suspect}
+    asking = argument if isinstance(argument, RequestGangCheckpoint) else None
     return Terms(
-        nonce=argument.nonce,
+        nonce=asking.nonce if asking else "",
         data=DataTrust.SUSPECT if suspect else DataTrust.TRUSTED,
         device_resource=resources.pop() if len(resources) == 1 else None,
         evidence_since=min((m.evidence_since for m in suspect if m.evidence_since), default=None),
-        asked_at=activity.info().scheduled_time,
+        asked_at=(asking and asking.asked_at) or activity.info().scheduled_time,
+        extended=asking.extended if asking else timedelta(0),
         usual=argument.request.deadline,
         rules=argument.request.rules,
         failing=frozenset(member.target.identity.node for member in (suspect or members)),

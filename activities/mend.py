@@ -5,30 +5,32 @@ machine that failed again, be it under another Node, and nothing on a device tha
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from temporalio import activity
 
-from activities.allowed import by_policy
 from activities.auto_scaling import AutoScaling
-from activities.claim import annotations, claimed_node, conditional
+from activities.claim import claimed_node, conditional
 from activities.cluster import Cluster, Json, retry_on_conflict
-from activities.errors import failure
+from activities.last_look import LastLook
 from activities.machines.group import frozen_instance
 from activities.memory import Memory
 from activities.node_facts import boot_id, read_tried
 from activities.node_jobs import job_name, node_job, run_once
 from activities.objects import Objects
+from activities.other_hardware import OtherHardware
 from activities.waiting import deadline, go_on, overdue, pause, report_progress
 from activities.whole import missing_on, stale_lease
 from contract.acts import Mended, MendMachine
 from contract.memory import TriedRung
-from contract.names import SKIP_ANNOTATION, TRIED_ANNOTATION, ActivityName, ErrorType
+from contract.names import TRIED_ANNOTATION, ActivityName
 from contract.plan import Rung
 from contract.policy import Policy
+from contract.replacement import RebootBy
 
 _LOOK_EVERY_S: Final = 1.0
+_CLOCKS_DIFFER: Final = timedelta(minutes=1)
 
 
 class MendActivity:
@@ -40,14 +42,16 @@ class MendActivity:
         self._cluster = cluster
         self._memory = memory
         self._auto_scaling = auto_scaling
+        self._elsewhere = OtherHardware(auto_scaling)
         self._objects = Objects(cluster)
-        self._allowed = by_policy(policy)
+        self._last_look = LastLook(cluster, policy)
 
     @activity.defn(name=ActivityName.REBOOT_MACHINE, no_thread_cancel_exception=True)
     def reboot_machine(self, argument: MendMachine) -> Mended:
         """Reboot the instance and look at it until it is whole for the soak time, or the deadline is over.
 
-        The proof is another boot id: a second try that finds one reboots no more.
+        The proof is another boot id: a second try that finds one reboots no more. Where the policy prefers other
+        hardware it is stopped and started, and rebooted in place where it must not be stopped.
 
         Raises:
             ApplicationError: any reason not to, each with its type; then nothing was done.
@@ -55,11 +59,24 @@ class MendActivity:
         identity = argument.target.identity
         instance_id = frozen_instance(identity)
         node = self._node(argument)
-        if boot_id(node) == identity.boot_id:
-            self._check(argument, node)
+        moves, refused = self._has_begun_to_move(argument), ""
+        if not moves and boot_id(node) == identity.boot_id:
+            self._last_look(argument.target, drill=argument.drill)
+            refused = self._elsewhere.why_not(identity) if argument.by is RebootBy.STOP_START else ""
+            moves = argument.by is RebootBy.STOP_START and not refused
             self._remember(argument, Rung.REBOOT)
-            self._auto_scaling.ec2.reboot(instance_id)
-        return self._soak(argument, lambda node: boot_id(node) != identity.boot_id, "its new boot", "the reboot")
+            if not moves:
+                self._auto_scaling.ec2.reboot(instance_id)
+        if moves and (failed := self._elsewhere.move(identity, deadline(argument.deadline))):
+            return Mended(whole=False, boot_id=identity.boot_id, explanation=f"{failed}.")
+        done = self._soak(
+            argument,
+            lambda node: boot_id(node) != identity.boot_id,
+            "its new boot",
+            "a stop and a start, on other hardware if EC2 had any" if moves else "the reboot",
+        )
+        how = f" It was rebooted in place, for {refused}." if refused else ""
+        return done.model_copy(update={"explanation": f"{done.explanation}{how}"})
 
     @activity.defn(name=ActivityName.RESET_DEVICES, no_thread_cancel_exception=True)
     def reset_devices(self, argument: MendMachine) -> Mended:
@@ -72,7 +89,7 @@ class MendActivity:
         assert job is not None
         name = job_name("reset", argument.target, identity.node_uid)
         body = node_job(job, name, identity.node, identity.devices, privileged=True)
-        self._check(argument, self._node(argument))
+        self._last_look(argument.target, drill=argument.drill)
         self._remember(argument, Rung.RESET_DEVICE)
         end = deadline(argument.deadline)
         while not (state := run_once(self._objects, job, body)).finished:
@@ -83,6 +100,15 @@ class MendActivity:
         if not state.succeeded:
             return Mended(whole=False, boot_id=identity.boot_id, explanation=f"{state.says}.")
         return self._soak(argument, lambda _: True, "", "the reset")
+
+    def _has_begun_to_move(self, argument: MendMachine) -> bool:
+        """Whether an earlier try of this incident has the instance stopped: then it is started, whoever objects now."""
+        if argument.by is not RebootBy.STOP_START:
+            return False
+        identity, since = argument.target.identity, deadline(-_CLOCKS_DIFFER)
+        mine = (argument.target.fence.incident_id, Rung.REBOOT, identity.instance_id or "")
+        tried = [(t.incident, t.rung, t.instance_id) for t in self._memory.tried() if t.at >= since]
+        return mine in tried and self._elsewhere.begun(identity)
 
     def _soak(self, argument: MendMachine, begun: Callable[[Json], bool], wanted: str, after: str) -> Mended:
         identity, end = argument.target.identity, deadline(argument.deadline)
@@ -109,21 +135,6 @@ class MendActivity:
 
     def _node(self, argument: MendMachine) -> Json:
         return claimed_node(self._cluster, argument.target)[0]
-
-    def _check(self, argument: MendMachine, node: Json) -> None:
-        """The last look before the machine is disturbed."""
-        identity = argument.target.identity
-        self._allowed(identity, argument.drill)
-        if node["spec"].get("providerID", "") != identity.provider_id:
-            raise failure(
-                ErrorType.WRONG_INSTANCE,
-                f"Node {identity.node} is {node['spec'].get('providerID')} now, and was {identity.provider_id}.",
-            )
-        if SKIP_ANNOTATION in annotations(node):
-            raise failure(
-                ErrorType.POLICY_FORBIDS,
-                f"Node {identity.node} carries {SKIP_ANNOTATION} now. Remove it and press `resume`, or `release`.",
-            )
 
     def _remember(self, argument: MendMachine, rung: Rung) -> None:
         retry_on_conflict(lambda: self._write(argument, rung))

@@ -20,7 +20,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from activities.claim import annotations, read_owner
 from activities.cluster import Cluster, Json
 from activities.hand_over import HandOver
-from activities.identify import instance_of, under_verification, why_stale
+from activities.identify import under_verification, why_stale
+from activities.identities import instance_of
 from activities.node_facts import boot_id
 from activities.quarantine import QuarantineActivity
 from contract.acts import GiveBackNode

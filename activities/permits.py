@@ -18,6 +18,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.together import together
 from activities.waiting_mark import WaitingMark
 from contract.budget import RepairResult
 from contract.names import (
@@ -183,8 +184,10 @@ class PermitActivities:
     @activity.defn(name=ActivityName.DELIVER_GRANTS)
     async def deliver_grants(self, argument: DeliverGrants) -> Delivered:
         """Tell the holders that waited. One that runs no more gives its permit back that way."""
-        told, gone = [], []
-        for request in argument.requests:
+        told: list[str] = []
+        gone: list[str] = []
+
+        async def tell(request: PermitRequest) -> None:
             handle = self._client.get_workflow_handle(request.incident_id, run_id=request.run_id)
             try:
                 await handle.signal(PERMIT_GRANTED, PermitGranted(token=request.token))
@@ -193,6 +196,8 @@ class PermitActivities:
                 if error.status is RPCStatusCode.NOT_FOUND:
                     gone.append(request.token)
                 activity.heartbeat({"told": len(told), "gone": len(gone)})
+
+        await together(map(tell, argument.requests))
         return Delivered(told=tuple(told), gone=tuple(gone))
 
 

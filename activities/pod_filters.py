@@ -1,6 +1,5 @@
 """What a drain may do with each pod of a node: one pure function, run over all pods before the first eviction (D19)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
@@ -98,13 +97,6 @@ def filter_pod(
     if not evict_local_storage and any("emptyDir" in volume for volume in pod["spec"].get("volumes", [])):
         return Filtered(pod, Verdict.FORBIDDEN, "its emptyDir would be lost")
     return Filtered(pod, Verdict.EVICT, "")
-
-
-def next_wave(left: Sequence[Filtered], now: datetime) -> list[Filtered]:
-    """The pods to evict next, lower priority first: where not all can be asked for at once, the least goes first."""
-    wave = min((pod.wave for pod in left if not hangs(pod, now)), default=Wave.WORK)
-    due = (pod for pod in left if pod.wave is wave and pod.verdict is Verdict.EVICT)
-    return sorted(due, key=lambda pod: (int(pod.pod["spec"].get("priority", 0)), pod.name))
 
 
 def hangs(pod: Filtered, now: datetime) -> bool:

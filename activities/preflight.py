@@ -53,7 +53,7 @@ _USER_SUSPENDED: Final = "User suspended"
 _REFRESH_RUNS: Final = frozenset({"Pending", "InProgress", "Cancelling", "RollbackInProgress", "Baking"})
 _RESERVATION_MARGIN: Final = timedelta(minutes=60)
 """EC2 takes the instances of a Capacity Block back 30 minutes before its end, EKS 40 (A16)."""
-_LAUNCHES_LATELY: Final = timedelta(hours=1)
+LAUNCHES_LATELY: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,18 @@ def survey(facts: GroupFacts, rules: ReplacementPolicy) -> GroupSurvey:
         # Held capacity that is full has room for the next machine only when this one is gone (A16).
         spare_first=wants_spare and GroupFinding.RESERVATION_FULL not in present,
         reboot_first=Answer.REBOOT_FIRST in answers,
+        image=_launches(facts),
         at=facts.now,
     )
+
+
+def _launches(facts: GroupFacts) -> str:
+    """The image of whatever the group launches; empty where a launch may be of another template, or names none."""
+    mixed = facts.group.get("MixedInstancesPolicy", {}) if facts.group else {}
+    overrides = mixed.get("LaunchTemplate", {}).get("Overrides", [])
+    image_id = facts.template.get("ImageId", "") if facts.template else ""
+    own = any("LaunchTemplateSpecification" in override for override in overrides)
+    return image_id if image_id.startswith("ami-") and not own else ""
 
 
 def passes_by_itself(survey: GroupSurvey) -> bool:
@@ -225,12 +235,19 @@ def _rollouts(facts: GroupFacts, _rules: ReplacementPolicy) -> Iterator[tuple[Gr
                 GroupFinding.INSTANCE_REFRESH,
                 f"an instance refresh ({refresh.get('InstanceRefreshId')}) runs, and would count the replacement (A19)",
             )
-    if facts.nodegroup is None:
+    if facts.identity.fuse:
+        yield GroupFinding.OTHER_REPAIRER, f"it is not alone with the machine: {facts.identity.fuse.says} (A23)"
+    yield from of_managed_group(facts.nodegroup)
+
+
+def of_managed_group(nodegroup: dict[str, Any] | None) -> Iterator[tuple[GroupFinding, str]]:
+    """What EKS itself does with a managed node group; nothing where it is none."""
+    if nodegroup is None:
         return
-    name, status = facts.nodegroup.get("nodegroupName"), facts.nodegroup.get("status")
-    if status == "UPDATING":
+    name = nodegroup.get("nodegroupName")
+    if nodegroup.get("status") == "UPDATING":
         yield GroupFinding.NODEGROUP_UPDATING, f"EKS is updating its node group {name}, and drains nodes itself (A19)"
-    if (facts.nodegroup.get("nodeRepairConfig") or {}).get("enabled"):
+    if (nodegroup.get("nodeRepairConfig") or {}).get("enabled"):
         yield (
             GroupFinding.OTHER_REPAIRER,
             f"EKS repairs nodes of {name} too, and may reboot or replace this one on its own (A23)",
@@ -262,8 +279,10 @@ def _the_past(facts: GroupFacts, rules: ReplacementPolicy) -> Iterator[tuple[Gro
     newest = next(iter(launches(facts.activities)), None)
     if newest and newest["StatusCode"] in ("Failed", "Cancelled"):
         at = newest.get("StartTime")
-        if at and facts.now - at < _LAUNCHES_LATELY:
-            yield GroupFinding.LAUNCHES_FAIL, f"its newest launch failed: {explain(newest).says}"
+        if at and facts.now - at < LAUNCHES_LATELY:
+            told = explain(newest)
+            finding = GroupFinding.NO_CAPACITY if told.passes else GroupFinding.LAUNCHES_FAIL
+            yield finding, f"its newest launch failed: {told.says}"
     if facts.failed_repairs >= rules.failed_repairs_max:
         yield (
             GroupFinding.FAILED_REPAIRS,

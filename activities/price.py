@@ -15,7 +15,7 @@ from activities.claim import labels
 from activities.cluster import Cluster, Json
 from activities.gang_reader import job_object, pods_of, read_attempts, why_dead
 from activities.gangs import Gang, gang_of, is_work
-from activities.identify import is_ready
+from activities.identities import is_ready
 from contract.acts import LIST_MAX
 from contract.identity import MachineKind, NodeIdentity
 from contract.names import INSTANCE_TYPE_LABEL, NODEGROUP_LABEL, ActivityName

@@ -7,23 +7,30 @@ proof is waited for, a moment in the act and longer by its retries, which hold n
 from datetime import timedelta
 from typing import Final
 
+from activities.accusation import is_vouched_for
 from activities.claim import annotations
-from activities.cluster import Cluster
+from activities.cluster import Cluster, Json
 from activities.errors import failure
 from activities.waiting import deadline, overdue, pause
 from contract.fault import FaultReport
 from contract.identity import NodeIdentity
 from contract.names import ErrorType
-from contract.proof import annotation_of, is_proven
+from contract.proof import annotation_of
 
 _LOOKS: Final = 15
 _BETWEEN_S: Final = 0.2
 
 
 def nearly_proven(
-    cluster: Cluster, identity: NodeIdentity, reports: tuple[FaultReport, ...], patience: timedelta
+    cluster: Cluster,
+    identity: NodeIdentity,
+    reports: tuple[FaultReport, ...],
+    patience: timedelta,
+    just_read: Json | None = None,
 ) -> tuple[FaultReport, ...]:
     """The reports whose digest the Node carries; none of them once ``patience`` is over.
+
+    ``just_read`` is the Node as it was a moment ago, for the first look.
 
     Raises:
         ApplicationError: ``NotProven`` when none is proven yet and the patience lasts; otherwise as the API.
@@ -31,10 +38,10 @@ def nearly_proven(
     for look in range(_LOOKS):
         if look:
             pause(_BETWEEN_S)
-        node = cluster.node(identity.node)
+        node = just_read if just_read and not look else cluster.node(identity.node)
         if node is None or node["metadata"]["uid"] != identity.node_uid:
             return ()
-        if proven := tuple(report for report in reports if is_proven(report, annotations(node))):
+        if proven := tuple(report for report in reports if is_vouched_for(report, node, annotations(node))):
             return proven
     if not reports or overdue(deadline(patience)):
         return ()

@@ -46,19 +46,19 @@ class QuarantineActivity:
                 ``HumanVeto``.
         """
         self._allowed(argument.target.identity, argument.drill)
-        claim: Ownership = retry_on_conflict(lambda: self._close(argument))
-        node = self._cluster.node(argument.target.identity.node)
-        if node is not None:
-            self._cluster.record_event(
-                node,
-                "NodemendQuarantined",
-                f"Closed to new work: {argument.reason}. Incident {claim.incident}.",
-                key=_event_key(claim, "quarantined"),
-                warning=True,
-            )
+        node: Json
+        claim: Ownership
+        node, claim = retry_on_conflict(lambda: self._close(argument))
+        self._cluster.record_event(
+            node,
+            "NodemendQuarantined",
+            f"Closed to new work: {argument.reason}. Incident {claim.incident}.",
+            key=_event_key(claim, "quarantined"),
+            warning=True,
+        )
         return Quarantined(epoch=claim.epoch, was_unschedulable=claim.before.unschedulable, at=claim.since)
 
-    def _close(self, argument: QuarantineNode) -> Ownership:
+    def _close(self, argument: QuarantineNode) -> tuple[Json, Ownership]:
         target = argument.target
         node = live_node(self._cluster, target)
         name, closed = target.identity.node, bool(node["spec"].get("unschedulable", False))
@@ -79,7 +79,7 @@ class QuarantineActivity:
                 f"Node {name} was uncordoned by somebody: that is a veto, nothing more is done to it.",
             )
         if owner and owner.run == target.fence.run_id:
-            return owner
+            return node, owner
         claim = _new_claim(argument, node, owner)
         taint = {"key": QUARANTINE_TAINT, "value": _taint_value(argument.rule), "effect": "NoSchedule"}
         patch = conditional(
@@ -91,8 +91,7 @@ class QuarantineActivity:
             taints=[*_taints_of_others(node), taint],
         )
         patch["metadata"]["labels"] = {INCIDENT_LABEL: "true"}
-        self._cluster.patch_node(name, patch)
-        return claim
+        return self._cluster.patch_node(name, patch), claim
 
     @activity.defn(name=ActivityName.GIVE_BACK_NODE, no_thread_cancel_exception=True)
     def give_back_node(self, argument: GiveBackNode) -> GivenBack:

@@ -86,6 +86,10 @@ def sentence(
     ]
     if checkpoint and checkpoint.step is not None:
         parts.append(f"It resumes from step {checkpoint.step} ({checkpoint.uri}, {checkpoint.status}).")
+        if checkpoint.suspect:
+            parts.append(f"{checkpoint.suspect} later ones are suspect: do not resume from them.")
+        if checkpoint.kept:
+            parts.append(f"It is {checkpoint.kept}.")
     elif checkpoint:
         parts.append(f"Checkpoint: {checkpoint.status}. {checkpoint.explanation}")
     if checkpoint and (value := worth(checkpoint)).saved_steps is not None:
@@ -113,6 +117,8 @@ def _receipt(
         "checkpoint": checkpoint.status if checkpoint else CheckpointStatus.UNDECLARED,
         "step": checkpoint.step if checkpoint else None,
         "uri": checkpoint.uri if checkpoint else "",
+        "suspect": checkpoint.suspect if checkpoint else 0,
+        "kept": checkpoint.kept if checkpoint else "",
         "saved_steps": value.saved_steps if value else None,
         "saved_accelerator_seconds": value.saved_accelerator_seconds if value else None,
         "lost_steps": value.lost_steps if value else None,

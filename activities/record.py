@@ -45,9 +45,25 @@ class RecordActivity:
             _into(sink, report, uris, missed)
         return Recorded(uris=tuple(uris), missed=tuple(missed))
 
+    def write_missing(self, report: IncidentReport) -> list[str]:
+        """Write a report where there is none of its incident's run, and return what was written.
+
+        What is there is left alone: it is an incident's own word, or was written here before.
+
+        Raises:
+            ApplicationError: as for every sink, and what S3 refuses.
+        """
+        uris = [] if self._file(report).exists() else self._to_folder(report)
+        if self._archive and self._archive.read(_key(self._archive, report, REPORT)) is None:
+            uris += archived(self._archive, report)
+        return uris
+
+    def _file(self, report: IncidentReport) -> Path:
+        return (incident_dir(self._record_dir, report.incident_id, report.run_id) / REPORT).absolute()
+
     def _to_folder(self, report: IncidentReport) -> list[str]:
         entries = audit_log(report)
-        path = (incident_dir(self._record_dir, report.incident_id, report.run_id) / REPORT).absolute()
+        path = self._file(report)
         try:
             write_whole(path.with_name(AUDIT), lines(entries))
             write_whole(path, document(report))
@@ -84,12 +100,14 @@ def archived(archive: Archive, report: IncidentReport) -> list[str]:
         ApplicationError: as for ``Archive.keep``.
     """
     entries = audit_log(report)
-    place = (report.cluster, report.incident_id, report.run_id)
-    kept = [archive.keep(archive.key(*place, REPORT), document(report))]
-    if entries:
-        log = archive.keep(archive.key(*place, AUDIT), lines(entries))
-        kept.append(f"{log}#sha256={entries[-1].digest}")
-    return kept
+    # The log first, as in the folder: where there is a report, its log is there too.
+    log = [archive.keep(_key(archive, report, AUDIT), lines(entries))] if entries else []
+    kept = archive.keep(_key(archive, report, REPORT), document(report))
+    return [kept, *(f"{uri}#sha256={entries[-1].digest}" for uri in log)]
+
+
+def _key(archive: Archive, report: IncidentReport, name: str) -> str:
+    return archive.key(report.cluster, report.incident_id, report.run_id, name)
 
 
 def document(report: IncidentReport) -> str:

@@ -7,11 +7,10 @@ from typing import Final
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.allowed import by_policy
 from activities.auto_scaling import AutoScaling
-from activities.claim import annotations, claimed_node
+from activities.claim import claimed_node
 from activities.cluster import Cluster
-from activities.errors import failure
+from activities.last_look import LastLook
 from activities.machines.all import Machines
 from activities.machines.group import frozen
 from activities.memory import Memory, failed_repairs
@@ -25,9 +24,8 @@ from contract.acts import (
     SpareRaised,
     SurveyGroup,
 )
-from contract.identity import Target
 from contract.memory import FailedMachine, Failure
-from contract.names import SKIP_ANNOTATION, ActivityName, ErrorType
+from contract.names import ActivityName
 from contract.policy import Policy
 
 _LOOK_EVERY_S: Final = 5.0
@@ -48,7 +46,7 @@ class ReplaceActivity:
         self._auto_scaling = auto_scaling
         self._machines = machines
         self._memory = memory
-        self._allowed = by_policy(policy)
+        self._last_look = LastLook(cluster, policy)
 
     @activity.defn(name=ActivityName.SURVEY_GROUP, no_thread_cancel_exception=True)
     def survey_group(self, argument: SurveyGroup) -> GroupSurvey:
@@ -80,7 +78,7 @@ class ReplaceActivity:
         _, instance_id = frozen(argument.target.identity)
         already = self._machines.groups.on_standby(argument)
         if not already:
-            self._check(argument.target, drill=argument.drill)
+            self._last_look(argument.target, drill=argument.drill)
             self._machines.groups.raise_spare(argument)
         return SpareRaised(instance_id=instance_id, already=already, at=datetime.now(UTC))
 
@@ -108,31 +106,11 @@ class ReplaceActivity:
         # First of all: an earlier try may have made the call, and the node may be gone for that very reason (A9).
         if already := replacer.over(argument):
             return MarkedUnhealthy(instance_id=named, already=already, at=datetime.now(UTC))
-        version = self._check(argument.target, drill=argument.drill)
+        version = self._last_look(argument.target, drill=argument.drill)
         self._memory.remember(_failed(argument))
         reported = argument.report_to_ec2 and self._report(identity.instance_id, argument.reason)
         replacer.replace(argument)
         return MarkedUnhealthy(instance_id=named, at=datetime.now(UTC), reported=reported, policy_version=version)
-
-    def _check(self, target: Target, *, drill: bool) -> str:
-        """The last look before a call that changes the fleet: policy, claim, veto and identity, as of now.
-
-        Returns the version of the policy that allows it.
-        """
-        identity = target.identity
-        version = self._allowed(identity, drill)
-        node, _ = claimed_node(self._cluster, target)
-        if node["spec"].get("providerID", "") != identity.provider_id:
-            raise failure(
-                ErrorType.WRONG_INSTANCE,
-                f"Node {identity.node} is {node['spec'].get('providerID')} now, and was {identity.provider_id}.",
-            )
-        if SKIP_ANNOTATION in annotations(node):
-            raise failure(
-                ErrorType.POLICY_FORBIDS,
-                f"Node {identity.node} carries {SKIP_ANNOTATION} now. Remove it and press `resume`, or `release`.",
-            )
-        return version
 
     def _report(self, instance_id: str | None, reason: str) -> bool:
         """Tell EC2, which takes reports about running instances alone (A22). That it cannot be told stops nothing."""
@@ -157,6 +135,7 @@ def _failed(argument: MarkUnhealthy) -> FailedMachine:
         group=identity.group or "",
         zone=identity.zone,
         host=identity.host,
+        network_node=identity.network_node,
         serials=argument.serials,
         job=argument.job,
         reason=argument.reason,

@@ -5,7 +5,7 @@ failures), for the API has no field that says what a launch is for.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -24,6 +24,7 @@ _FOR_SOMETHING_ELSE: Final = (
 )
 """Parts of the causes of launches that are in no instance's place."""
 _FOR_UNHEALTHY: Final = "in response to an unhealthy instance needing to be replaced"
+_ENDED: Final = frozenset({"Successful", "Failed", "Cancelled"})
 _FOR_DIFFERENCE: Final = "in response to a difference between desired and actual capacity"
 
 
@@ -77,6 +78,15 @@ _CAUSES: Final = (
         False,
     ),
 )
+
+
+def reaches_back(page: Sequence["ActivityTypeDef"], since: datetime) -> bool:
+    """Whether what follows a page is older than a moment: the newest come first, those in progress before them all.
+
+    (Auto Scaling API reference, DescribeScalingActivities.)
+    """
+    ended = [activity for activity in page if activity["StatusCode"] in _ENDED]
+    return bool(ended) and ended[-1]["StartTime"] < since
 
 
 def launches(activities: Iterable["ActivityTypeDef"]) -> Iterator["ActivityTypeDef"]:

@@ -7,9 +7,11 @@ from activities.checkpoint import group_by_job
 from activities.checkpoint_ask import holds
 from activities.claim import labels
 from activities.cluster import Json
+from activities.pod_filters import controller_of
 from contract.budget import Traits
 
 DETECTOR: Final = "detector version"
+_DRIVER: Final = "driver."
 _NODE_INFO: Final = {"kernel": "kernelVersion", "OS image": "osImage", "kubelet": "kubeletVersion"}
 """Fields of ``status.nodeInfo`` (Kubernetes API, NodeSystemInfo)."""
 
@@ -22,6 +24,11 @@ def node_traits(node: Json, by_label: Mapping[str, str]) -> Traits:
     return {trait: value for trait, value in found.items() if value}
 
 
+def driver_traits(fields: Mapping[str, str]) -> Traits:
+    """Versions of device drivers, as the node's own detector read them (``driver.neuron``, ``driver.nvidia``)."""
+    return {f"{name.removeprefix(_DRIVER)} driver": fields[name] for name in sorted(fields) if name.startswith(_DRIVER)}
+
+
 def work_traits(pods: Iterable[Json]) -> Traits:
     """Of the work: the job that holds devices, and its image. Of several the first by name stands for all."""
     for job in group_by_job(pods):
@@ -30,6 +37,26 @@ def work_traits(pods: Iterable[Json]) -> Traits:
             image = using[0]["spec"]["containers"][0].get("image", "")
             return {"job": job.name, **({"image": image} if image else {})}
     return {}
+
+
+def work_is_dead(pods: Iterable[Json]) -> bool:
+    """Whether there is work on a node, and none of it lives. Work that has succeeded is over, and not dead."""
+    work = [pod for pod in pods if _works_for_somebody(pod)]
+    return bool(work) and not any(_lives(pod) for pod in work)
+
+
+def _works_for_somebody(pod: Json) -> bool:
+    owner = controller_of(pod)
+    return not (owner and owner["kind"] in ("DaemonSet", "Node")) and pod.get("status", {}).get("phase") != "Succeeded"
+
+
+def _lives(pod: Json) -> bool:
+    status = pod.get("status", {})
+    if status.get("phase") == "Failed" or "deletionTimestamp" in pod["metadata"]:
+        return False
+    containers = status.get("containerStatuses", [])
+    # Without a word of its containers it is about to start.
+    return not containers or any("running" in container.get("state", {}) for container in containers)
 
 
 def where_they_run(pods: Iterable[Json]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:

@@ -12,7 +12,7 @@ from activities.auto_scaling import AutoScaling
 from activities.claim import annotations, conditional, labels
 from activities.cluster import Cluster, Json, retry_on_conflict
 from activities.errors import failure
-from activities.identify import devices
+from activities.identities import devices
 from activities.memory import Memory, known_bad
 from activities.node_facts import host_of
 from activities.node_jobs import JobState, job_name, node_job, run_once
@@ -60,7 +60,9 @@ class VerifyActivity:
         """
         end = deadline(argument.deadline)
         instance = self._instance(argument.replacement)
+        network_node = self._auto_scaling.ec2.network_node(argument.replacement.instance_id) if instance else ""
         returning, for_good = self._returning(argument, instance)
+        neighbour = self._neighbour(network_node)
         for_good += misplaced(argument, instance)
         whole_since: datetime | None = None
         while True:
@@ -75,11 +77,11 @@ class VerifyActivity:
             if probe.finished and not probe.succeeded:
                 for_good.append(f"{probe.says} (V9)")
             if for_good or overdue(end):
-                self._remember_failure(argument, instance, for_good or missing)
+                self._remember_failure(argument, instance, network_node, for_good or missing)
                 raise failure(ErrorType.NOT_VERIFIED, _explanation(argument.replacement, for_good + missing))
             if node is not None and whole_since and probe.finished:
                 retry_on_conflict(lambda: self._open(argument))
-                return _verified(argument, node, whole_since, [probe.says, returning])
+                return _verified(argument, node, whole_since, [probe.says, returning, neighbour])
             state = f"whole since {whole_since:%H:%M:%S}" if whole_since else "; ".join(missing)
             report_progress({"node": argument.replacement.node, "state": state, "probe": probe.says})
             pause(_LOOK_EVERY_S)
@@ -123,8 +125,19 @@ class VerifyActivity:
             return f"{says}, and the policy takes it all the same", []
         return "", [says]
 
+    def _neighbour(self, network_node: str) -> str:
+        """A remark where it hangs on what a failed machine hung on: many do, so that it is watched and not refused."""
+        failed = [m for m in self._memory.all() if network_node and m.network_node == network_node]
+        if not failed:
+            return ""
+        last = failed[-1]
+        return (
+            f"it hangs on network node {network_node}, as {last.instance_id or last.node} did, which failed on "
+            f"{last.at:%Y-%m-%d} ({last.reason}); {len(failed)} failures there are remembered (V10)"
+        )
+
     def _remember_failure(
-        self, argument: VerifyReplacement, instance: "InstanceTypeDef | None", missing: list[str]
+        self, argument: VerifyReplacement, instance: "InstanceTypeDef | None", network_node: str, missing: list[str]
     ) -> None:
         replacement, identity = argument.replacement, argument.target.identity
         self._memory.remember(
@@ -136,6 +149,7 @@ class VerifyActivity:
                 group=identity.group or "",
                 zone=replacement.zone,
                 host=host_of(instance),
+                network_node=network_node,
                 reason="; ".join(missing)[:300] or "no time left",
                 incident=argument.target.fence.incident_id,
             )
@@ -172,11 +186,14 @@ def missing_in(node: Json, argument: VerifyReplacement) -> list[str]:
 
 
 def misplaced(argument: VerifyReplacement, instance: "InstanceTypeDef | None") -> list[str]:
-    """What a gang needs its machines to share and this one does not, which no waiting mends (V2). Pure."""
+    """What it is to be, or to share with its gang's machines, and is not; no waiting mends that (V2). Pure."""
     if instance is None:
         return []
     here = placement_of(instance)
-    return [
+    image, wanted_image = instance.get("ImageId", ""), argument.image
+    # One that was launched before the template changed, or out of a warm pool, may run what nobody wants any more.
+    other = [f"it runs {image}, and its group launches {wanted_image} (V2)"] if wanted_image not in ("", image) else []
+    return other + [
         f"its {what} is {here.get(what, 'none')}, the failed machine's was {wanted} (V2)"
         for what, wanted in argument.target.identity.placement.items()
         if here.get(what) != wanted

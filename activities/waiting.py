@@ -1,5 +1,6 @@
 """Waiting inside an act: it ends at once when the incident cancels the act or the worker is told to stop."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,6 +26,20 @@ def go_on() -> None:
     """Stop here when the act is no longer wanted; to be called before each thing that changes the world."""
     if activity.is_cancelled():
         raise CancelledError("the incident stopped this act")
+    _stop_with_the_worker()
+
+
+def insist(seconds: float) -> None:
+    """Wait though the incident may want the act no more: what was begun has to be brought to its end first.
+
+    Raises:
+        ApplicationError: ``Unreachable`` when the worker stops: the retry goes on elsewhere.
+    """
+    time.sleep(seconds)
+    _stop_with_the_worker()
+
+
+def _stop_with_the_worker() -> None:
     if activity.is_worker_shutdown():
         raise failure(ErrorType.UNREACHABLE, "This worker stops; another one goes on with this act.")
 

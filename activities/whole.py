@@ -8,7 +8,7 @@ from typing import Final
 
 from activities.claim import annotations
 from activities.cluster import Cluster, Json
-from activities.identify import is_ready
+from activities.identities import is_ready
 from contract.names import FINDING_DIGESTS_ANNOTATION, FINDINGS_ANNOTATION
 
 _FRESH_LEASE: Final = timedelta(seconds=40)

@@ -9,13 +9,17 @@ import typer
 from pydantic import ValidationError
 
 from cli.errors import CommandError
+from cli.lazily import Listing
 from cli.output import Output, OutputOption, plain, print_document
+from cli.process import run
 from cli.records import documents
 from contract.audit import AuditEntry, audit_log, broken
 from contract.incident import IncidentReport
 from contract.names import ExitCode
 
-app = typer.Typer(no_args_is_help=True, help="Who did what, when and why; and whether the logs are as written.")
+app = typer.Typer(
+    cls=Listing, add_completion=False, help="Who did what, when and why; and whether the logs are as written."
+)
 
 _LOG = "audit.jsonl"
 _DIGEST = "#sha256="
@@ -33,7 +37,7 @@ def verify(
 ) -> None:
     """Check the chain of every log. 0: all hold. 65: one was changed since it was written."""
     logs = list(_logs(place))
-    told = asyncio.run(_told_to_temporal()) if temporal else {}
+    told = run(_told_to_temporal()) if temporal else {}
     found = [_checked(where, text, told) for where, text in logs]
     problems = [(where, problem) for (where, _), (wrong, _) in zip(logs, found, strict=True) for problem in wrong]
     if output is not Output.TABLE:
@@ -71,7 +75,7 @@ def list_entries(
     """Print entries, in the order of time: as JSON lines, which tools for logs read, or as one document."""
     entries = [entry for where, text in _logs(place) for entry in _entries(where, text)] if place else []
     if running or not place:
-        entries += [entry for report in asyncio.run(_in_temporal(open_only=bool(place))) for entry in audit_log(report)]
+        entries += [entry for report in run(_in_temporal(open_only=bool(place))) for entry in audit_log(report)]
     moment = since.replace(tzinfo=since.tzinfo or UTC) if since else None
     chosen = [
         entry
@@ -153,13 +157,11 @@ def _report_beside(where: str) -> IncidentReport | None:
 
 def _cut_off(text: str, report: IncidentReport | None) -> list[str]:
     """Cutting off the end breaks no chain; but each step and each override of the report has a line."""
-    wanted = len(report.steps) + len(report.overrides) if report else None
+    wanted = len(audit_log(report)) if report else None
     lines = len(text.splitlines())
     if wanted is None or wanted == lines:
         return []
-    return [
-        f"it has {lines} lines, and the report beside it {wanted} steps and overrides: its end was cut off or added"
-    ]
+    return [f"it has {lines} lines, and the report beside it tells of {wanted}: its end was cut off or added"]
 
 
 async def _told_to_temporal() -> dict[tuple[str, str], str]:

@@ -1,7 +1,7 @@
 """The fleet's budget from the command line: what is in use, who waits and why, and pausing it."""
 
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from itertools import islice
 from typing import Any, Final
 
@@ -26,11 +26,13 @@ from cli.pressing import Pressed
 from cli.views import elapsed
 from contract.budget import BudgetOrder
 from contract.names import BUDGET_QUERY, BUDGET_TASK_QUEUE, FLEET_BUDGET, BudgetOrderName, ExitCode, budget_id
-from contract.permit import BudgetState, HeldPermit, PermitKind, PermitRequest, QueuedRequest
+from contract.permit import BudgetState, HeldPermit, PermitKind, QueuedRequest
 
 _ANSWER_WITHIN: Final = timedelta(seconds=8)
 _UNANSWERED: Final = frozenset({RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED})
 _ROWS_MAX: Final = 100
+_NAMED: Final = 5
+"""Of those that wait for one reason."""
 
 
 async def look_at_budget(client: Client, cluster: str) -> BudgetState:
@@ -114,7 +116,9 @@ def budget_view(state: BudgetState, url: str = "") -> RenderableType:
     """What is paused or suspected, who waits and why, who holds what."""
     held = {kind: sum(item.request.kind is kind for item in state.held) for kind in PermitKind}
     used = ", ".join(f"{number} {kind}" for kind, number in held.items())
-    lines: list[RenderableType] = [Text(f"{len(state.held)} permits out ({used}), {len(state.queue)} wait.")]
+    out, waiting = len(state.held) + state.held_unnamed, len(state.queue) + state.queue_unnamed
+    more = f", and {state.held_unnamed} more that are not named" if state.held_unnamed else ""
+    lines: list[RenderableType] = [Text(f"{out} permits out ({used}{more}), {waiting} wait.")]
     for pause in state.pauses:
         said = f"Paused: {pause.place}, by {pause.by} {elapsed(pause.at)} ago: {pause.reason}"
         lines.append(Text(said, style="bold yellow"))
@@ -122,9 +126,9 @@ def budget_view(state: BudgetState, url: str = "") -> RenderableType:
         if guard.cleared_at is None:
             lines.append(Text(f"A common cause is suspected: {guard.words}", style="bold red"))
     if state.queue:
-        lines.append(_table("Waits", (_waiting(item) for item in state.queue), len(state.queue)))
+        lines.append(_table("Waits", _waiting(state.queue), state.queue_unnamed))
     if state.held:
-        lines.append(_table("Holds", (_holding(item) for item in state.held), len(state.held)))
+        lines.append(_table("Holds", (_holding(item) for item in state.held), state.held_unnamed))
     for order in state.orders[-5:]:
         said = f"{order.at:%Y-%m-%d %H:%M} {order.name} by {order.by}: {order.reason} ({order.answer})"
         lines.append(Text(said, style="dim"))
@@ -133,27 +137,34 @@ def budget_view(state: BudgetState, url: str = "") -> RenderableType:
     return Group(*lines)
 
 
-def _table(title: str, rows: Iterable[tuple[str, ...]], total: int) -> RenderableType:
+def _table(title: str, rows: Iterable[tuple[str, ...]], unnamed: int) -> RenderableType:
     table = Table(box=None, header_style="bold")
     for name in (title, "Node", "Group", "For", "Why"):
         table.add_column(name, overflow="fold")
-    for row in islice(rows, _ROWS_MAX):
+    rest = iter(rows)
+    for row in islice(rest, _ROWS_MAX):
         table.add_row(*map(escape, row))
-    if total <= _ROWS_MAX:
+    named = sum(1 for _ in rest)
+    if not named + unnamed:
         return table
-    return Group(table, Text(f"… and {total - _ROWS_MAX} more. `--output json` has them.", style="yellow"))
+    has = "has them" if not unnamed else f"has {named} of them, and the metrics count all"
+    return Group(table, Text(f"… and {named + unnamed} more. `--output json` {has}.", style="yellow"))
 
 
-def _waiting(item: QueuedRequest) -> tuple[str, ...]:
-    why = f"{item.reason}. {item.releases}" if item.reason else "not looked at yet"
-    return _row(item.request, item.asked_at, why)
+def _waiting(queue: Iterable[QueuedRequest]) -> Iterator[tuple[str, ...]]:
+    """By reason: of a thousand that wait for one thing, one row is enough. The one that waits longest comes first."""
+    rows: dict[tuple[str, str, str], list[QueuedRequest]] = {}
+    for item in sorted(queue, key=lambda item: item.asked_at):
+        why = f"{item.reason}. {item.releases}" if item.reason else "not looked at yet"
+        rows.setdefault((str(item.request.kind), item.request.group or "none", why), []).append(item)
+    for (kind, group, why), items in rows.items():
+        names = ", ".join(item.request.node for item in items[:_NAMED])
+        more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
+        yield kind, names + more, group, elapsed(items[0].asked_at), why
 
 
 def _holding(item: HeldPermit) -> tuple[str, ...]:
     approval = item.request.approval
     why = f"approved by {approval.by}: {approval.reason}" if approval else "within the limits"
-    return _row(item.request, item.granted_at, f"{why} (was held: {item.released_from})" if item.released_from else why)
-
-
-def _row(request: PermitRequest, since: datetime, why: str) -> tuple[str, ...]:
-    return str(request.kind), request.node, request.group or "none", elapsed(since), why
+    request, held = item.request, f" (was held: {item.released_from})" if item.released_from else ""
+    return str(request.kind), request.node, request.group or "none", elapsed(item.granted_at), why + held

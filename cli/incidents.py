@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from pydantic import ValidationError
 from temporalio.client import (
     Client,
     WorkflowExecution,
@@ -21,10 +20,11 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.memo import memo_of
 from cli.errors import CommandError
 from contract.fault import RemediationRequest
 from contract.incident import IncidentReport
-from contract.names import BUDGET_QUERY, INCIDENT_MEMO, REMEDIATE_NODE, ExitCode, budget_id
+from contract.names import BUDGET_QUERY, REMEDIATE_NODE, ExitCode, budget_id
 from contract.permit import BudgetState
 
 QUERY_PATIENCE: Final = timedelta(seconds=3)
@@ -105,15 +105,6 @@ async def read_budget(client: Client, cluster: str) -> BudgetState | None:
     except (RPCError, WorkflowQueryFailedError):
         return None
     return state
-
-
-async def memo_of(execution: WorkflowExecution) -> IncidentReport | None:
-    """The report in a memo, where there is one that can be read."""
-    try:
-        noted: IncidentReport | None = await execution.memo_value(INCIDENT_MEMO, None, type_hint=IncidentReport)
-    except (ValidationError, RuntimeError):
-        return None
-    return noted
 
 
 async def _listed(client: Client, execution: WorkflowExecution) -> Listed:

@@ -22,6 +22,7 @@ from deploy.local import daemon
 from deploy.local.errors import StackError
 
 app = typer.Typer(
+    add_completion=False,
     no_args_is_help=True,
     help="The embedded stack: Temporal, Kubernetes and AWS on this machine. "
     f"Exit codes: {ExitCode.OK} done, {ExitCode.UNAVAILABLE} a part could not be had or nothing runs, "

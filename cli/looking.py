@@ -4,7 +4,7 @@ By query while workers run, else from memo and result, so that it can be read wi
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -12,19 +12,15 @@ from pydantic import ValidationError
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from cli.incidents import QUERY_PATIENCE, Handle, memo_of
+from activities.forced_end import WORDS, closed_by_force, forced_end
+from activities.memo import memo_of
+from cli.incidents import QUERY_PATIENCE, Handle
 from contract.incident import IncidentReport
-from contract.names import INCIDENT_QUERY
+from contract.names import INCIDENT_QUERY, Outcome
 from contract.trail import TRAIL
 
 _PATIENCE: Final = timedelta(seconds=5)
 """With Temporal itself: the SDK's own retries would be silent for longer."""
-_BY_FORCE: Final = {
-    WorkflowExecutionStatus.TERMINATED: "was terminated in Temporal",
-    WorkflowExecutionStatus.FAILED: "failed",
-    WorkflowExecutionStatus.TIMED_OUT: "timed out",
-    WorkflowExecutionStatus.CANCELED: "was cancelled",
-}
 
 
 @dataclass(frozen=True)
@@ -47,23 +43,33 @@ class Look:
     @property
     def trouble(self) -> str:
         """Why it ended without a closing report, and what that means; empty where it did not."""
-        if not self.over or (self.report and self.report.outcome):
+        outcome = self.report.outcome if self.report else None
+        if not self.over or outcome not in (None, Outcome.TERMINATED):
             return ""
-        how = _BY_FORCE.get(self.status, "ended") if self.status else "ended"
+        how = WORDS.get(self.status, "ended") if self.status else "ended"
         return (
-            f"The workflow {how}, so nothing was cleaned up and there is no closing report. The node may still be "
-            "quarantined, its work may be half moved. Look at the node (annotation nodemend.io/owner); its next "
-            "finding starts an incident that takes it over."
+            f"The workflow {how} in Temporal, so nothing was cleaned up. The node may still be quarantined, its work "
+            "may be half moved. Look at the node (annotation nodemend.io/owner): within ten minutes the schedule "
+            "reap-orphans-<cluster> starts the incident again where its fault holds, and gives the node back where it "
+            "does not; a new finding starts it at once."
         )
 
 
 async def look(handle: Handle) -> Look:
-    """Look once.
+    """Look once. One that was ended from outside is shown closed by that.
 
     Raises:
         RPCError: Temporal does not answer, or does not have it any more.
     """
     description = await handle.describe(rpc_timeout=_PATIENCE)
+    seen = await _seen(handle, description)
+    if seen.report is None or seen.report.outcome or seen.status not in WORDS:
+        return seen
+    run = handle._client.get_workflow_handle(handle.id, run_id=description.run_id)
+    return replace(seen, report=closed_by_force(seen.report, await forced_end(run, seen.status)))
+
+
+async def _seen(handle: Handle, description: WorkflowExecutionDescription) -> Look:
     status = description.status
     if status is WorkflowExecutionStatus.COMPLETED:
         with suppress(ValidationError, RuntimeError):

@@ -71,14 +71,20 @@ def _line(node: yaml.Node | None, path: Sequence[str | int]) -> int:
     return line
 
 
-def _doubled(node: yaml.Node | None) -> Iterator[tuple[int, str]]:
+def _doubled(node: yaml.Node | None, around: tuple[yaml.Node, ...] = ()) -> Iterator[tuple[int, str]]:
+    if node is None or isinstance(node, yaml.ScalarNode):
+        return
+    if any(node is outer for outer in around):
+        yield node.start_mark.line + 1, "an alias (*) stands within what it names, so this would never end"
+        return
+    inside = (*around, node)
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
             if key.value in seen:
                 yield key.start_mark.line + 1, f"{key.value}: stands here a second time"
             seen.add(key.value)
-            yield from _doubled(value)
+            yield from _doubled(value, inside)
     elif isinstance(node, yaml.SequenceNode):
         for entry in node.value:
-            yield from _doubled(entry)
+            yield from _doubled(entry, inside)

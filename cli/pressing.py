@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import ValidationError
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from cli.errors import CommandError
@@ -15,6 +16,14 @@ from contract.names import ExitCode, OverrideName
 from contract.override import Override
 
 _ANSWER_WITHIN: Final = timedelta(seconds=8)
+_WHO_AND_WHY: Final = "Say who presses and why: both are in the incident's record."
+_REMEDIES: Final = {
+    "by": _WHO_AND_WHY,
+    "reason": _WHO_AND_WHY,
+    "id": "Give your own identity of this act in at most 100 characters, or none.",
+    "extension": "Give a duration such as PT30M or PT2H, at most PT24H.",
+    "plan": "Give the digest that the gate shows, such as 1a2b3c4d.",
+}
 _UNANSWERED: Final = frozenset(
     {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED, RPCStatusCode.UNIMPLEMENTED}
 )
@@ -43,14 +52,15 @@ async def press_override(
         said = {"by": by, "reason": reason, "id": act or uuid.uuid4().hex, **more}
         override = Override.model_validate(said)
     except ValidationError as error:
-        wrong = "; ".join(f"--{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())
-        raise CommandError(
-            f"{wrong}.", "Say who presses and why: both are in the incident's record.", ExitCode.USAGE
-        ) from error
+        wrong = {str(problem["loc"][0]): problem["msg"] for problem in error.errors()}
+        problems = "; ".join(f"--{option}: {message}" for option, message in wrong.items())
+        remedy = " ".join(dict.fromkeys(_REMEDIES.get(option, "") for option in wrong)).strip()
+        raise CommandError(f"{problems}.", remedy or "Nothing was changed.", ExitCode.USAGE) from error
     try:
         answer: str = await handle.execute_update(name, override, result_type=str, rpc_timeout=_ANSWER_WITHIN)
     except WorkflowUpdateFailedError as error:
-        raise CommandError(str(error.cause), "Nothing was changed.", ExitCode.FAILED) from error
+        why = error.cause.message if isinstance(error.cause, ApplicationError) else str(error.cause)
+        raise CommandError(why, "Nothing was changed.", ExitCode.FAILED) from error
     except WorkflowUpdateRPCTimeoutOrCancelledError:
         return await _signal(handle, name, override)
     except RPCError as error:

@@ -64,6 +64,8 @@ def check(folder: Annotated[Path, typer.Argument(help="Folder with rules of your
     """Check your rules beside the built-in ones: form, patterns, and that the samples are judged as they say."""
     if not folder.is_dir():
         raise CommandError(f"{folder} is no folder.", "Give the folder that holds your *.yaml.", ExitCode.NO_INPUT)
+    if not any(folder.glob("*.yaml")):
+        raise CommandError(f"{folder} holds no *.yaml.", "Give the folder that holds your rules.", ExitCode.NO_INPUT)
     own = sum(1 for rule in _load(folder)) - len(_load(None))
     taken = [(rule.id, caught) for rule in load_rules([folder]) if (caught := _caught_before(rule, folder))]
     if taken:

@@ -15,8 +15,9 @@ from cli.incidents import LISTED_MAX, Listed
 from contract import price
 from contract.gates import GateRecord
 from contract.incident import IncidentReport, StepStatus
-from contract.names import Outcome, Phase
+from contract.names import Outcome, OverrideName, Phase, Step
 from contract.permit import BudgetState
+from workflows.override_table import Stand, allowed
 
 _MARKS: Final = {
     StepStatus.RUNNING: "[cyan]▶[/]",
@@ -27,6 +28,7 @@ _MARKS: Final = {
     StepStatus.FAILED: "[red]✗[/]",
 }
 
+_COMMITTED: Final = (Step.AWAIT_REPLACEMENT, Step.VERIFY, Step.CLOSE)
 _ROWS_MAX: Final = 100
 """More rows than this help nobody on a terminal."""
 SETTLED: Final = frozenset(
@@ -80,14 +82,26 @@ def incident_view(
     if waits and report.outcome is None:
         lines.append(Text("\n".join(f"  … {line}" for line in waits), style="cyan"))
     if report.phase is Phase.NEEDS_HUMAN and report.outcome is None:
-        presses = f"nodemend approve|hold|resume|abort|release {report.node} --reason …"
-        lines.append(Text(f"You can press: {presses}", style="yellow"))
+        presses = "|".join(name.replace("_", "-") for name in offered(report))
+        lines.append(Text(f"You can press: nodemend {presses} {report.node} --reason …", style="yellow"))
     lines += [Text(note, style="red") for note in notes]
     if url:
         lines.append(_address(url))
     state = str(report.outcome or report.phase)
     title = f"{report.node} · {state} · {elapsed(report.opened_at, report.closed_at)}"
     return Panel(Group(*lines), title=title, border_style=_colour(report))
+
+
+def offered(report: IncidentReport) -> Sequence[OverrideName]:
+    """What an incident that waits for a human takes now, as far as its report tells where it stands."""
+    step = report.steps[-1] if report.steps else None
+    if report.gates and report.gates[-1].passed_at is None:
+        stand = Stand.AT_GATE
+    elif step and step.step in _COMMITTED:
+        stand = Stand.COMMITTED_PARKED
+    else:
+        stand = Stand.PARKED_UNDECIDED if step and step.status is StepStatus.WAITING else Stand.PARKED
+    return tuple(allowed(stand, step.step if step else None))
 
 
 def open_price(report: IncidentReport) -> tuple[str, ...]:
@@ -124,10 +138,9 @@ def report_view(report: IncidentReport, url: str = "") -> RenderableType:
     for gate in report.gates:
         facts.add_row("approval", escape(_gate(gate)))
     for override in report.overrides:
-        verdict = "" if override.accepted else " (refused)"
-        facts.add_row(
-            "by hand", escape(f"{override.at:%H:%M:%S} {override.by}: {override.name}, {override.reason}{verdict}")
-        )
+        verdict = "" if override.accepted else f" (refused: {override.answer})"
+        why = f", {override.reason}" if override.reason else ""
+        facts.add_row("by hand", escape(f"{override.at:%H:%M:%S} {override.by}: {override.name}{why}{verdict}"))
     for note in report.notes:
         facts.add_row("note", escape(note))
     return Group(incident_view(report, url=url), facts)

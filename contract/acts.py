@@ -10,16 +10,50 @@ from enum import StrEnum
 from pydantic import Field
 
 from contract.budget import Traits
+from contract.checkpoints import Checkpoints, CheckpointStatus, JobCheckpoint, RequestCheckpoints
 from contract.corroboration import Circumstances
 from contract.culprit import CulpritSearch
-from contract.fault import DataTrust, FaultReport, RemediationRequest
+from contract.fault import FaultReport, RemediationRequest
 from contract.identity import NodeIdentity, Target
 from contract.incident import IncidentReport
+from contract.machine_acts import (
+    AwaitReplacement,
+    GroupSurvey,
+    MarkedUnhealthy,
+    MarkUnhealthy,
+    Mended,
+    MendMachine,
+    RaiseSpare,
+    Replacement,
+    SpareRaised,
+    SurveyGroup,
+    Verified,
+    VerifyReplacement,
+)
 from contract.model import Message
-from contract.permit import PermitAnswer, PermitRequest
-from contract.policy import CheckpointPolicy, Deadlines, DrainEscalation, GroupPolicy, Otherwise
-from contract.replacement import Found, NodeJob, ReplaceCall, ReplacementPolicy, StartupTaint
+from contract.permit import PermitAnswer
+from contract.policy import Deadlines, DrainEscalation, GroupPolicy
 from contract.trail import ActResult
+
+__all__ = [
+    "AwaitReplacement",
+    "CheckpointStatus",
+    "Checkpoints",
+    "GroupSurvey",
+    "JobCheckpoint",
+    "MarkUnhealthy",
+    "MarkedUnhealthy",
+    "MendMachine",
+    "Mended",
+    "RaiseSpare",
+    "Replacement",
+    "RequestCheckpoints",
+    "SpareRaised",
+    "SurveyGroup",
+    "Verified",
+    "VerifyReplacement",
+]
+"""Of modules beside this one: whoever means an act names it by this one."""
 
 LIST_MAX = 20
 """Longest list of names in a result; counts beside it say how many there were."""
@@ -144,84 +178,6 @@ class Evidence(ActResult):
     missed: tuple[str, ...] = ()
 
 
-# --- checkpoint ----------------------------------------------------------------------------------------------------
-
-
-class RequestCheckpoints(Message):
-    """Argument of ``request_checkpoints``."""
-
-    target: Target
-    nonce: str
-    data: DataTrust
-    device_resource: str | None = None
-    evidence_since: datetime | None = None
-    deadline: timedelta
-    """For all answers together."""
-    ranks_alive: bool = True
-    """Whether the fault leaves processes on its node that can answer."""
-    rules: CheckpointPolicy = CheckpointPolicy()
-    leave_out: tuple[str, ...] = ()
-    """Jobs that were asked as a whole already."""
-    permit: PermitRequest | None = None
-    """What allows it. None from incidents that were started before 0.2."""
-
-
-class CheckpointStatus(StrEnum):
-    """What came of one job's checkpoint."""
-
-    SAVED = "saved"
-    """Asked, answered with our nonce, verified."""
-    NAMED = "named"
-    """Not asked, because the failing device may have spoiled its data: the last one from before is named."""
-    UNDECLARED = "undeclared"
-    """The job declares no checkpoint."""
-    FAILED = "failed"
-    """Asked, and no valid answer came before the deadline."""
-    OBSERVED = "observed"
-    """Never asked, as it declares: its newest manifest was read."""
-    AT_END = "at-end"
-    """Saves when it is ended, as it declares."""
-    DEAD = "dead"
-    """Dead or hung already: there was nothing to ask for."""
-
-
-class JobCheckpoint(Message):
-    """One job on the node and its checkpoint."""
-
-    job: str
-    """``namespace/kind/name`` of the pods' controller."""
-    pod: str = ""
-    status: CheckpointStatus
-    step: int | None = None
-    uri: str = ""
-    saved_at: datetime | None = None
-    suspect: int = 0
-    """How many later checkpoints are suspect."""
-    explanation: str = ""
-    mode: str = ""
-    """As the job declares it."""
-    proof: str = ""
-    """What stands behind it: ``file``, ``s3``, or the pod's own ``word``."""
-    asks: int = 0
-    """How often it was asked; every time with the same nonce."""
-    previous_step: int | None = None
-    previous_at: datetime | None = None
-    """The newest checkpoint from before the request: what the job would have gone back to."""
-    stands_at: int | None = None
-    """The step that it said it was at."""
-    accelerators: int = 0
-    """Devices that the job holds, as far as its pods were seen."""
-    otherwise: Otherwise = Otherwise.EVICT
-    """What its owner or the policy wants where nothing was saved."""
-
-
-class Checkpoints(ActResult):
-    """Result of ``request_checkpoints``."""
-
-    jobs: tuple[JobCheckpoint, ...] = ()
-    jobs_total: int = 0
-
-
 # --- drain ---------------------------------------------------------------------------------------------------------
 
 
@@ -236,6 +192,8 @@ class DrainNode(Message):
     escalation: DrainEscalation = DrainEscalation.NEEDS_HUMAN
     detach_deadline: timedelta = Deadlines().detach
     """For the volumes, from the moment when the pods are gone."""
+    load_balancers: timedelta = timedelta(0)
+    """For the load balancers that send to the node to stop."""
     drill: bool = False
 
 
@@ -257,152 +215,6 @@ class Drained(ActResult):
     abandoned: tuple[str, ...] = ()
     """Pods and volumes that are left to the end of the instance, as the policy says, each with why."""
     abandoned_total: int = 0
-
-
-# --- mend ----------------------------------------------------------------------------------------------------------
-
-
-class MendMachine(Message):
-    """Argument of ``reboot_machine`` and ``reset_devices``."""
-
-    target: Target
-    drill: bool = False
-    job: NodeJob | None = None
-    """The vendor's reset command, for ``reset_devices``."""
-    condition_types: tuple[str, ...] = ()
-    """Node conditions that carried the fault."""
-    serials: tuple[str, ...] = ()
-    """Serial numbers of the devices that failed."""
-    soak: timedelta
-    deadline: timedelta
-
-
-class Mended(ActResult):
-    """Result of both: the machine is whole again, or it is not and the next rung is due."""
-
-    whole: bool
-    boot_id: str
-    """Of the boot that was looked at."""
-    explanation: str
-
-
-# --- replace -------------------------------------------------------------------------------------------------------
-
-
-class SurveyGroup(Message):
-    """Argument of ``survey_group``: look at the group before anything irreversible."""
-
-    target: Target
-    rules: ReplacementPolicy = ReplacementPolicy()
-    patience: timedelta | None = None
-    """For what passes by itself; None to look once."""
-
-
-class GroupSurvey(ActResult):
-    """Result of ``survey_group``: the group as it was before the replacement."""
-
-    group: str
-    desired: int
-    instances: tuple[str, ...]
-    """Instance ids in the group: whatever is not among them later was launched later."""
-    obstacles: tuple[str, ...] = ()
-    """Why a replacement would not come, in words (A4); empty when nothing stands in the way."""
-    findings: tuple[Found, ...] = ()
-    """All that was found, with the answers of the policy."""
-    call: ReplaceCall = ReplaceCall.SET_HEALTH
-    spare_first: bool = False
-    """Whether the replacement is to be proven before the old machine's work is stopped."""
-    reboot_first: bool = False
-    """Whether the machine had better be rebooted than given up now."""
-    at: datetime | None = None
-    """When the group was looked at: what it launched before is not the replacement."""
-
-
-class RaiseSpare(Message):
-    """Argument of ``raise_spare``: put the instance on standby, so that the group launches another beside it."""
-
-    target: Target
-    drill: bool = False
-
-
-class SpareRaised(ActResult):
-    """Result of ``raise_spare``."""
-
-    instance_id: str
-    already: str = ""
-    at: datetime
-
-
-class MarkUnhealthy(Message):
-    """Argument of ``mark_instance_unhealthy``."""
-
-    target: Target
-    drill: bool = False
-    call: ReplaceCall = ReplaceCall.SET_HEALTH
-    report_to_ec2: bool = False
-    spare_is_up: bool = False
-    """Whether this incident put the instance on standby and has its successor proven."""
-    reason: str = ""
-    """What is wrong with it, for EC2 and for the memory of machines that failed."""
-    serials: tuple[str, ...] = ()
-    """Serial numbers of the devices that failed."""
-    job: str = ""
-    """The work that held its devices."""
-
-
-class MarkedUnhealthy(ActResult):
-    """Result of ``mark_instance_unhealthy``."""
-
-    instance_id: str
-    already: str = ""
-    """The state that made a call needless, e.g. ``Terminating:Wait``; empty when the call was made."""
-    at: datetime
-    reported: bool = False
-    """Whether EC2 was told that it is bad."""
-    policy_version: str = ""
-    """Of the policy that still allowed the call, at the last moment."""
-
-
-class AwaitReplacement(Message):
-    """Argument of ``await_replacement``."""
-
-    target: Target
-    survey: GroupSurvey
-    deadline: timedelta
-    startup_taint: StartupTaint = StartupTaint.REGISTRATION
-
-
-class Replacement(ActResult):
-    """Result of ``await_replacement``: the launch claimed for this incident, and its Node."""
-
-    instance_id: str
-    node: str
-    node_uid: str
-    zone: str
-    instance_type: str
-
-
-class VerifyReplacement(Message):
-    """Argument of ``verify_replacement``."""
-
-    target: Target
-    replacement: Replacement
-    soak: timedelta
-    deadline: timedelta
-    rules: ReplacementPolicy = ReplacementPolicy()
-    condition_types: tuple[str, ...] = ()
-    """Node conditions that carried the fault: true on the new machine, it is bad as well (V8)."""
-    serials: tuple[str, ...] = ()
-    """Serial numbers of the devices that failed."""
-
-
-class Verified(ActResult):
-    """Result of ``verify_replacement``."""
-
-    checks: tuple[str, ...]
-    """What was proven, in words, one per check."""
-    devices: dict[str, int] = Field(default_factory=dict)
-    ready_since: datetime
 
 
 # --- close ---------------------------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from contract.model import SCHEMA_VERSION, Message
 START: Final = "0" * 64
 """What the first entry has for the digest before it."""
 NODEMEND: Final = "nodemend"
+TEMPORAL: Final = "temporal"
+"""Who did what no human did: timed out, failed."""
 
 
 class AuditEntry(Message):
@@ -29,7 +31,7 @@ class AuditEntry(Message):
     at: datetime
     node: str
     by: str
-    """A human, as they said themselves, or ``nodemend``."""
+    """A human, as they said themselves, ``nodemend``, or who ended the workflow in Temporal."""
     what: str
     why: str = ""
     accepted: bool = True
@@ -49,8 +51,10 @@ def audit_log(report: IncidentReport) -> tuple[AuditEntry, ...]:
         for step in report.steps
     ]
     pressed = [(one.at, one.by, str(one.name), one.reason, one.accepted) for one in report.overrides]
+    end = report.forced_end
+    forced = [(end.at, end.by or TEMPORAL, f"workflow {end.how}", end.reason, True)] if end else []
     entries: list[AuditEntry] = []
-    for seq, (at, by, what, why, accepted) in enumerate(sorted([*done, *pressed], key=lambda item: item[0])):
+    for seq, (at, by, what, why, accepted) in enumerate(sorted([*done, *pressed, *forced], key=lambda item: item[0])):
         entry = AuditEntry(
             incident_id=report.incident_id,
             run_id=report.run_id,

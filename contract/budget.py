@@ -1,5 +1,6 @@
 """What FleetBudget remembers and counts besides permits: who said pause, what failed where, how fast it went."""
 
+import shlex
 from datetime import datetime
 from enum import StrEnum
 
@@ -18,6 +19,7 @@ class Limit(StrEnum):
     PAUSED = "paused"
     CORRELATION = "correlation"
     FAILED_REPAIRS = "failed-repairs"
+    RESTARTED = "restarted"
     WINDOW = "window"
     NODE = "node"
     GROUP = "group"
@@ -99,6 +101,11 @@ class Pause(Message):
     def place(self) -> str:
         """What is paused, for a sentence."""
         return "the whole cluster" if self.group is None else (self.group or "nodes of no group")
+
+    @property
+    def lifted_by(self) -> str:
+        """The command that lifts it."""
+        return "nodemend resume" if self.group is None else f"nodemend resume --group {shlex.quote(self.group)}"
 
 
 class RepairResult(Message):

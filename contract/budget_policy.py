@@ -75,6 +75,12 @@ class BudgetPolicy(Document):
     quarantines: Rate = Rate(per_hour=120, burst=50)
     correlation: CorrelationGuard = CorrelationGuard()
     failed_repairs: FailedRepairs = FailedRepairs()
+    peace_after_restart: timedelta = Field(default=timedelta(minutes=15), ge=timedelta(0))
+    """A job on several nodes that has just started again is left in peace for this long: it would lose its start-up
+    twice, and has saved nothing yet. Its first start is not meant, nor a job that is dead."""
+    useless_costs_nothing: bool = False
+    """Whether a node on which all work is dead may be closed whatever its group, zone and cluster may lose: it does
+    nothing for them any more. A pause and the guard against a common cause hold it all the same."""
     given_up_after: timedelta = Field(default=timedelta(days=1), gt=timedelta(0))
     """A node that has been out for this long is no longer waited for: it is taken out of the reckoning, so that
     parked incidents do not hold the budget shut for ever."""

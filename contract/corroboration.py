@@ -1,8 +1,11 @@
-"""What proves a doubtful line: a second witness that did not read the same line, and which of them a group demands."""
+"""What proves a doubtful line: a second witness that did not read the same line.
+
+A rule says which of them can confirm what it finds, and a group's policy which of those it takes, and how many.
+"""
 
 from enum import StrEnum
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from contract.model import Document, Message
 
@@ -18,6 +21,24 @@ class Corroboration(StrEnum):
     """The kubelet fell silent, or a condition or taint that the policy calls independent is there."""
     RECURRENCE = "recurrence"
     """The same device failed before, under other work: software does not follow a serial number around."""
+
+
+class RuleCorroboration(Message):
+    """What a rule asks for before anything is destroyed on its word. A policy may ask for more, never for less."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    by: tuple[Corroboration, ...] = tuple(Corroboration)
+    """Kinds that can confirm it; none: a human alone decides, as for a code that no catalogue lists yet."""
+    needed: int = Field(default=1, ge=1)
+    """How many different kinds it takes."""
+
+    @model_validator(mode="after")
+    def _can_be_reached(self) -> "RuleCorroboration":
+        kinds = len(set(self.by))
+        if kinds and self.needed > kinds:
+            raise ValueError(f"{self.needed} kinds are needed and {kinds} can confirm it: leave `by` empty for a human")
+        return self
 
 
 class CorroborationPolicy(Document):
@@ -38,6 +59,13 @@ class CorroborationPolicy(Document):
             raise ValueError(f"{self.needed} kinds are needed and {kinds} are accepted: no finding could be proven")
         return self
 
+    def of_rule(self, asked: RuleCorroboration | None) -> "CorroborationPolicy":
+        """What holds for a finding of a rule that asks for this: the stricter of both in each respect."""
+        if asked is None:
+            return self
+        accepted = tuple(kind for kind in self.accepted if kind in asked.by)
+        return self.model_copy(update={"accepted": accepted, "needed": max(self.needed, asked.needed)})
+
 
 class Circumstances(Message):
     """What ``identify`` found out about a machine whose findings leave doubt. Sentences, without their full stop."""
@@ -48,3 +76,5 @@ class Circumstances(Message):
     """Whether EC2 answered: only then does its silence mean anything."""
     recurrence: tuple[str, ...] = ()
     """Earlier failures of the same device under other work."""
+    work_dead: bool = False
+    """There is work on the node, and all of it is dead."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import Field
 
+from contract.corroboration import RuleCorroboration
 from contract.model import MESSAGE_MAX, SCHEMA_VERSION, Message
 from contract.names import KERNEL_LOG
 
@@ -62,6 +63,8 @@ class FaultReport(Message):
     verdict: Verdict
     data: DataTrust = DataTrust.TRUSTED
     evidence_end: EvidenceEnd = EvidenceEnd.REPLACEMENT
+    corroboration: RuleCorroboration | None = None
+    """What its rule asks for before anything is destroyed on its word; None: nothing, unless it leaves doubt."""
     workload_alive: bool = True
     """Whether the rule presumes that processes on the device still run."""
     device_resource: str | None = None

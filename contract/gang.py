@@ -5,13 +5,13 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from contract.acts import JobCheckpoint
+from contract.checkpoints import JobCheckpoint
 from contract.fault import DataTrust
 from contract.identity import Target
 from contract.model import Message
 from contract.permit import PermitApproval, PermitRequest
 from contract.policy import CheckpointPolicy
-from contract.trail import ActResult
+from contract.trail import ActRecord, ActResult
 
 
 class JobOnNode(Message):
@@ -35,6 +35,8 @@ class JobOnNode(Message):
     """Whether this disruption would end it for good."""
     why: str = ""
     """About attempts, in words."""
+    unread: bool = False
+    """Its kind has an object, which could not be read: nothing can be written on it."""
 
 
 class FindJobs(Message):
@@ -80,6 +82,8 @@ class GangMember(Message):
     """A human lets the gang pass what guards the fleet's budget."""
     covered: bool = False
     """The node's incident holds leave already, by another gang."""
+    extended: timedelta = timedelta(0)
+    """How much longer than the policy says a human has the job's answer waited for."""
 
     @property
     def key(self) -> str:
@@ -142,6 +146,10 @@ class GangState(Message):
     checkpoint: JobCheckpoint | None = None
     first: str = ""
     """Key of the member that follows the job afterwards."""
+    extended: timedelta = timedelta(0)
+    """How much longer humans have the answer waited for."""
+    acts: tuple[ActRecord, ...] = ()
+    """What was done in the members' name, with its attempts and what each wrote outside; bounded, from its middle."""
 
 
 class JoinGang(Message):
@@ -175,7 +183,7 @@ class LookAtGang(Message):
     members: tuple[GangMember, ...]
 
 
-class GangLook(Message):
+class GangLook(ActResult):
     """Result of ``look_at_gang``."""
 
     alive: bool
@@ -183,6 +191,10 @@ class GangLook(Message):
     explanation: str
     ranks: int = 0
     """Pods that run."""
+    restarted_at: datetime | None = None
+    """When it started again; None where that was its first start."""
+    hung: bool = False
+    """Whether they have taken no step for long: nothing is disturbed, and what there is has yet to be named."""
 
 
 class RequestGangCheckpoint(Message):
@@ -193,6 +205,14 @@ class RequestGangCheckpoint(Message):
     nonce: str
     permit: PermitRequest | None = None
     """What allows it; None where a node of the job has leave of its own."""
+    asked_at: datetime | None = None
+    """When the job was first asked, whatever was asked anew since: its time is counted from there."""
+    extended: timedelta = timedelta(0)
+    """What humans added to the deadlines, which is in them: a job's own time-out moves as far."""
+
+
+class GangCheckpoint(JobCheckpoint, ActResult):
+    """Result of ``request_gang_checkpoint``."""
 
 
 class FollowedJob(Message):
@@ -209,6 +229,8 @@ class FollowedJob(Message):
     saved_steps: int | None = None
     saved_accelerator_seconds: float | None = None
     lost_steps: int | None = None
+    at_end: JobCheckpoint | None = None
+    """Of a job that saves when it is ended: what it saved then, verified, or that it saved nothing."""
 
 
 class FollowJobs(Message):
@@ -218,6 +240,8 @@ class FollowJobs(Message):
     checkpoints: tuple[JobCheckpoint, ...]
     ranks: dict[str, int] = Field(default_factory=dict)
     """How many pods of each job ran before."""
+    evicted_at: datetime | None = None
+    """When their eviction began; None where they were not evicted."""
     deadline: timedelta
 
 

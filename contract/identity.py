@@ -21,6 +21,15 @@ class MachineKind(StrEnum):
     """Nobody but people."""
 
 
+class Fuse(Message):
+    """Another repairer that will act on a machine by itself (A23)."""
+
+    at: datetime
+    """When it will; in the past where that may be at any moment."""
+    says: str
+    """A clause for people: who, when and why."""
+
+
 class NodeIdentity(Message):
     """One machine, frozen by ``identify``: every later act compares with it and none looks a name up again (A1)."""
 
@@ -45,12 +54,18 @@ class NodeIdentity(Message):
     ready: bool = True
     foreign_owners: tuple[str, ...] = ()
     """Other controllers that say they act on this node, in words (A23)."""
+    launched_at: datetime | None = None
+    """EC2's launch time, which is that of its last start."""
+    fuse: Fuse | None = None
+    """Who else will repair it, and when, where one is known to."""
     image: str = ""
     """Machine image that it runs."""
     placement: dict[str, str] = Field(default_factory=dict)
-    """What a gang needs its machines to share: placement group, capacity reservation, network node (V2)."""
+    """What a gang needs its machines to share: placement group, capacity reservation or block (V2)."""
     host: str = ""
     """The dedicated host that it runs on, where EC2 names one."""
+    network_node: str = ""
+    """What it hangs on in the network, the nearest that EC2 names of a machine that is not on a dedicated host."""
     tried: tuple[str, ...] = ()
     """Rungs that were tried on this machine before, and failed: none is repeated."""
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from pydantic import Field
 
@@ -14,6 +15,11 @@ from contract.names import Outcome, OverrideName, Phase, Step
 from contract.plan import Plan
 from contract.policy import Mode
 from contract.trail import ActRecord
+
+RECORD_FACT: Final = "record"
+"""The fact that says where an incident that closed by itself wrote its record."""
+NOT_TAKEN: Final = "A sink of the record does not have it"
+"""How the note begins that says of a sink that it refused."""
 
 
 class StepStatus(StrEnum):
@@ -65,6 +71,17 @@ class SavedWork(Message):
     """How that is computed, in words."""
 
 
+class ForcedEnd(Message):
+    """How Temporal ended an incident that did not close by itself: nothing was cleaned up, and others tell of it."""
+
+    how: str
+    """``was terminated``, ``timed out``, ``failed`` or ``was cancelled``."""
+    at: datetime
+    by: str = ""
+    """Who terminated it, as Temporal knows them; empty where nobody did."""
+    reason: str = ""
+
+
 class IncidentReport(Message):
     """Everything about one incident, complete at its end."""
 
@@ -111,3 +128,5 @@ class IncidentReport(Message):
     replacement_node: str | None = None
     aftermath: Aftermath | None = None
     """Of a decision in mode shadow: what became of the node, where the policy has it followed."""
+    forced_end: ForcedEnd | None = None
+    """Of one that did not close by itself; None of every other."""

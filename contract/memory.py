@@ -25,7 +25,9 @@ class FailedMachine(Message):
     group: str = ""
     zone: str = ""
     host: str = ""
-    """The dedicated host, or the hardware's own id, where one is known."""
+    """The dedicated host, where there is one: EC2 names no other kind of host."""
+    network_node: str = ""
+    """What it hung on in the network: many machines share one, so that it tells a neighbour and not the machine."""
     serials: tuple[str, ...] = ()
     """Of the devices that failed."""
     job: str = ""
@@ -36,6 +38,10 @@ class FailedMachine(Message):
     def known_as(self, key: str) -> bool:
         """Whether a name, an instance id, a host or a serial number is this machine's."""
         return key in {self.node, self.instance_id, self.host, *self.serials} - {""}
+
+    def meant_by(self, key: str) -> bool:
+        """Whether somebody who asks for a name means this failure: the machine's, or that of what it hung on."""
+        return self.known_as(key) or (bool(key) and key == self.network_node)
 
 
 class FailedMachines(Message):

@@ -123,6 +123,8 @@ class Outcome(StrEnum):
     VETOED = "vetoed"
     ABORTED = "aborted"
     RELEASED = "released"
+    TERMINATED = "terminated"
+    """Its workflow was ended from outside, and its report made by others from what Temporal keeps."""
 
 
 class ActivityName(StrEnum):
@@ -161,6 +163,7 @@ class ActivityName(StrEnum):
     WRITE_RECORD = "write_record"
     SEE_AFTERMATH = "see_aftermath"
     REAP_ORPHANS = "reap_orphans"
+    EXPORT_RECORDS = "export_records"
 
 
 class ErrorType(StrEnum):
@@ -273,6 +276,10 @@ KERNEL_LOG: Final = "kmsg"
 """Source of a report that the node's own detector made."""
 DEVICE_COUNTERS: Final = "device-counters"
 """Source of a report that it made of what the devices' driver counts: no line of the kernel log says it."""
+KERNEL_LOG_HEALTH: Final = "KernelLogHealth"
+"""Condition by which a detector says whether it reads at all: it says nothing about the machine."""
+CULPRIT_SEARCH: Final = "culprit-search"
+"""Source of a report about the likely culprit of a hang, that the worker made of what other nodes complained of."""
 
 
 class ClusterSource(StrEnum):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -22,6 +23,9 @@ from contract.budget_policy import BudgetPolicy
 from contract.fault import FaultReport, Verdict
 from contract.model import Message
 from contract.trail import ActResult
+
+if TYPE_CHECKING:
+    from contract.policy import GroupPolicy
 
 
 class PermitKind(StrEnum):
@@ -58,6 +62,11 @@ class PermitRequest(Message):
     """The gang in whose name it is asked; empty for an incident's own."""
     members: tuple[str, ...] = ()
     """The gang's other failing nodes: one patient, so they pass as one, and all of them count from then on."""
+
+    useless: bool = False
+    """All work on the node is dead: closing it takes nothing away."""
+    restarted_at: datetime | None = None
+    """Of the gang: when it started again, where that was not its first start."""
 
     @property
     def fault(self) -> str:
@@ -136,6 +145,16 @@ class GroupLimits(Message):
     max_disrupted_share: float
     max_quarantined_share: float
     min_working: int = 0
+
+    @classmethod
+    def of(cls, rules: "GroupPolicy") -> "GroupLimits":
+        """Those of a group's policy."""
+        return cls(
+            max_concurrent=rules.max_concurrent,
+            max_disrupted_share=rules.max_disrupted_share,
+            max_quarantined_share=rules.max_quarantined_share,
+            min_working=rules.min_working,
+        )
 
 
 class GroupCount(Message):
@@ -219,7 +238,11 @@ class BudgetState(Message):
 
     cluster: str
     queue: tuple[QueuedRequest, ...] = ()
+    queue_unnamed: int = 0
+    """In an answer of the query: more that wait than it names."""
     held: tuple[HeldPermit, ...] = ()
+    held_unnamed: int = 0
+    """In an answer of the query: more that are out than it names."""
     outbox: tuple[PermitRequest, ...] = ()
     """Granted, and the holder not told yet: kept until it is."""
     pauses: tuple[Pause, ...] = ()
@@ -231,6 +254,8 @@ class BudgetState(Message):
     """The newest of what humans told it."""
     carried: bool = False
     """From the run before: it remembers. A budget that starts without asks the incidents first."""
+    packed: str = ""
+    """All of it, compressed (base64 of zlib of this model's JSON), where it is too large to be carried as it is."""
     history_limit: int = 2000
     """Events after which it continues as new; a test forces it."""
 

@@ -51,10 +51,12 @@ class Plan(Message):
     data: DataTrust = DataTrust.TRUSTED
     evidence_since: datetime | None = None
     """First sign of the fault: what a suspect device computed later is not to be believed."""
+    fuse: str = ""
+    """A clause: which other repairer acts on the machine, and when; the waits are cut to be done before."""
     device_resource: str | None = None
     """Extended resource of the failing device, where the finding names one."""
 
     def decides_as(self, other: "Plan") -> bool:
         """Whether both lead to the same acts for the same reasons. Evidence alone changes no decision."""
-        told = {"confidence", "evidence_for", "evidence_against", "would_change"}
+        told = {"confidence", "evidence_for", "evidence_against", "would_change", "fuse"}
         return self.model_dump(exclude=told) == other.model_dump(exclude=told)

@@ -53,6 +53,8 @@ class Deadlines(Document):
     """For one job's answer to one checkpoint request."""
     drain: timedelta = Field(default=timedelta(minutes=30), gt=timedelta(0))
     """On top of the longest grace period among the pods."""
+    load_balancers: timedelta = Field(default=timedelta(seconds=30), ge=timedelta(0), le=timedelta(hours=1))
+    """For the load balancers that send to the node to stop, from its label on. Zero does not wait."""
     group: timedelta = Field(default=timedelta(hours=1), gt=timedelta(0))
     """For what stands in the way at the group and passes by itself, e.g. an instance refresh (A19)."""
     reboot: timedelta = Field(default=timedelta(minutes=20), gt=timedelta(0))
@@ -98,6 +100,15 @@ class CheckpointPolicy(Document):
     """How long a job is followed afterwards, until it runs again and has passed its checkpoint (V13)."""
 
 
+class OnCulprit(StrEnum):
+    """What to do with the node of a hanging job that the search for the culprit found, where it is one alone."""
+
+    NAME = "name"
+    """Name it, with the evidence, to a human; nothing is done to it."""
+    INCIDENT = "incident"
+    """Open an incident of its own, in the mode of its own group: it is closed to new work, and its doubt weighed."""
+
+
 class GroupPolicy(Document):
     """The rules of one node group."""
 
@@ -127,6 +138,8 @@ class GroupPolicy(Document):
     """When work may be disturbed; always, where none is given. Quarantine does not wait for it."""
     deadlines: Deadlines = Deadlines()
     checkpoints: CheckpointPolicy = CheckpointPolicy()
+    culprits: OnCulprit = OnCulprit.NAME
+    """What a node of this group that complains of a hang may set off, when another node of its job is to blame."""
     replacement: ReplacementPolicy = ReplacementPolicy()
     corroboration: CorroborationPolicy = CorroborationPolicy()
 

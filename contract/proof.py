@@ -3,7 +3,8 @@
 A report reaches Temporal from any process that has Temporal's credentials, and every node has them. What the
 admission policies of ``deploy/`` can prove is who writes a Node: a detector its own and no other, the cluster's
 watcher one annotation of each. So whoever reports puts the report's digest there, and ``identify`` believes a report
-whose digest the named Node carries. The proof does not expire, and puts no secret into a history.
+whose digest the named Node carries. The proof does not expire, and puts no secret into a history. The culprit of a
+hang, whom other nodes name, is the one exception: its Node's own conditions are asked (``activities.accusation``).
 """
 
 import hashlib
@@ -37,7 +38,9 @@ _FACTS: Final = (
 
 def digest(report: FaultReport) -> str:
     """Digest of what a report claims: 32 hexadecimal digits of SHA-256 over its facts."""
-    facts = report.model_dump_json(include=set(_FACTS))
+    asks = {"corroboration"} if report.corroboration else set()
+    # A detector of before 0.3 knows no such field: what is not asked for is not in the digest either.
+    facts = report.model_dump_json(include={*_FACTS, *asks})
     return hashlib.sha256(facts.encode()).hexdigest()[:32]
 
 

@@ -20,3 +20,20 @@ class Reaped(Message):
     """Nothing is known against them any more."""
     left: dict[str, str] = Field(default_factory=dict)
     """A human has to say what becomes of them."""
+    exported: dict[str, str] = Field(default_factory=dict)
+    """Incidents whose record was missing, by id, and where it is now, or why it still is missing."""
+
+
+class ExportRecords(Message):
+    """Input of the act: whose incidents."""
+
+    cluster: str
+
+
+class Exported(Message):
+    """What was exported, for the page in the Temporal UI: incidents by id, each with a sentence; at most a hundred."""
+
+    written: dict[str, str] = Field(default_factory=dict)
+    """Where their record is now."""
+    missed: dict[str, str] = Field(default_factory=dict)
+    """Why it is not; the next look tries again."""

@@ -39,6 +39,9 @@ class GroupFinding(StrEnum):
     RESERVATION_FULL = "reservation-full"
     RESERVATION_ENDING = "reservation-ending"
     LAUNCHES_FAIL = "launches-fail"
+    """For what does not pass by itself: a quota, an image, a template."""
+    NO_CAPACITY = "no-capacity"
+    """For what may pass: EC2 had none to give."""
     FAILED_REPAIRS = "failed-repairs"
     OTHER_REPAIRER = "other-repairer"
 
@@ -84,6 +87,7 @@ USUAL_ANSWERS: Final = MappingProxyType(
         GroupFinding.RESERVATION_FULL: Answer.GO_ON,
         GroupFinding.RESERVATION_ENDING: Answer.ASK,
         GroupFinding.LAUNCHES_FAIL: Answer.ASK,
+        GroupFinding.NO_CAPACITY: Answer.WAIT,
         GroupFinding.FAILED_REPAIRS: Answer.ASK,
         GroupFinding.OTHER_REPAIRER: Answer.GO_ON,
     }
@@ -117,6 +121,15 @@ class RebootMode(StrEnum):
     NEVER = "never"
     REPAIRABLE = "repairable"
     """For findings whose rule says that a reboot may repair them."""
+
+
+class RebootBy(StrEnum):
+    """How a machine is rebooted."""
+
+    IN_PLACE = "in-place"
+    """``RebootInstances``: on the hardware that it is on."""
+    STOP_START = "stop-start"
+    """``StopInstances`` and ``StartInstances``: on other hardware, where it may be stopped; else in place."""
 
 
 class StartupTaint(StrEnum):
@@ -159,6 +172,7 @@ class ReplacementPolicy(Document):
     report_to_ec2: bool = False
     """Tell EC2 that the hardware is bad (``ReportInstanceStatus``) before it is given back."""
     reboot: RebootMode = RebootMode.NEVER
+    reboot_by: RebootBy = RebootBy.IN_PLACE
     device_reset: NodeJob | None = None
     """The vendor's reset command, run privileged on the node before anything more is tried; None for none."""
     manual: bool = False

@@ -14,12 +14,14 @@ from typing import Final, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from contract.corroboration import RuleCorroboration
 from contract.fault import DataTrust, EvidenceEnd, Verdict
 from detector.literals import required_literals, why_unsafe
 from detector.rules import Catalogue, normalised, rule_of
 
 BUILT_IN: Final = Path(__file__).with_name("catalog")
 _QUIET: Final = frozenset({Verdict.APPLICATION, Verdict.NOTICE})
+_AGAINST_MACHINE: Final = frozenset({Verdict.HARDWARE, Verdict.REPAIRABLE, Verdict.AMBIGUOUS})
 
 
 class CatalogueError(Exception):
@@ -49,6 +51,8 @@ class RuleDocument(BaseModel):
     data: DataTrust = DataTrust.TRUSTED
     evidence_end: EvidenceEnd = EvidenceEnd.REPLACEMENT
     workload_alive: bool = True
+    corroboration: RuleCorroboration | None = None
+    """What confirms it before anything is destroyed; left out: any second witness where it leaves doubt, else none."""
     device_resource: str | None = None
     condition_type: str
     reason: str
@@ -80,6 +84,8 @@ class RuleDocument(BaseModel):
             raise ValueError(f"must match and does not: {missed[0]!r}")
         if caught := [line for line in self.ignores if pattern.search(normalised(line))]:
             raise ValueError(f"must not match and does: {caught[0]!r}")
+        if self.corroboration and self.verdict not in _AGAINST_MACHINE:
+            raise ValueError(f"nothing is destroyed on a {self.verdict} finding: leave `corroboration` out")
         if self.threshold and self.verdict not in _QUIET:
             raise ValueError("only application and notice findings are counted; others are reported at once")
         return self
@@ -132,9 +138,14 @@ def compiled(document: RuleDocument) -> dict[str, object]:
 
 def _read(path: Path) -> list[RuleDocument]:
     try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))["rules"]
-    except (yaml.YAMLError, TypeError, KeyError) as error:
+        document = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise CatalogueError(f"{path} is not a catalogue: write a mapping with a list `rules`. ({error})") from error
+    except OSError as error:
+        raise CatalogueError(f"{path} cannot be read: {error.strerror}.") from error
+    entries = document.get("rules") if isinstance(document, dict) else None
+    if not isinstance(entries, list):
+        raise CatalogueError(f"{path} is not a catalogue: write a mapping with a list `rules`.")
     rules = []
     for number, entry in enumerate(entries, start=1):
         try:
@@ -142,6 +153,7 @@ def _read(path: Path) -> list[RuleDocument]:
         except ValidationError as error:
             name = entry.get("id", f"number {number}") if isinstance(entry, dict) else f"number {number}"
             first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"]) or "rule"
+            # After the field pydantic names the member of a union, which nobody wrote.
+            field = str(first["loc"][0]) if first["loc"] else "rule"
             raise CatalogueError(f"{path}, rule {name}, {field}: {first['msg']}. Mend or remove the rule.") from error
     return rules

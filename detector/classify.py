@@ -22,14 +22,18 @@ def classify(lines: Iterable[str], rules: Catalogue) -> Iterator[dict[str, Any]]
     Raises:
         LineError: a line is not such an object.
     """
-    for number, line in enumerate(lines, start=1):
+    for number, raw in enumerate(lines, start=1):
+        # Some editors begin a file with a byte-order mark.
+        line = raw.removeprefix("\ufeff")
         if not line.strip():
             continue
         try:
             document = json.loads(line)
-            name, text = document["id"], str(document["text"])
-        except (ValueError, TypeError, KeyError) as error:
+            name, text = document["id"], document["text"]
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise LineError(f"line {number} is no JSON object with `id` and `text` ({error})") from error
+        if not isinstance(text, str):
+            raise LineError(f"line {number} has a `text` that is no text: {json.dumps(text)[:80]}")
         match = rules.match(text)
         quiet = match is None or match.rule.verdict == BENIGN
         yield {

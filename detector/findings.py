@@ -122,6 +122,7 @@ class Findings:
                 "verdict": rule.verdict,
                 "data": rule.data,
                 "evidence_end": rule.evidence_end,
+                "corroboration": rule.corroboration,
                 "workload_alive": rule.workload_alive,
                 "device_resource": rule.device_resource,
                 "condition_type": rule.condition_type,

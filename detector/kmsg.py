@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 BUFFER: Final = 16384
 """Bytes per read. Older kernels emit records of up to 8192 (CONSOLE_EXT_LOG_MAX); a shorter buffer loses them."""
 
-_BATCH_RECORDS: Final = 8192
+_BATCH_RECORDS: Final = 512
 _BATCH_BYTES: Final = 1 << 20
 """A round of reading is bounded, so that a flood starves nothing else that the process has to do (K22)."""
 

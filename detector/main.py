@@ -17,25 +17,31 @@ from contract.names import ExitCode
 from contract.payload_keys import FOLDER_SETTING, NAME_SETTING, KeyringError, load_keyring
 from detector.catalogue import CatalogueError, compile_catalogue
 from detector.settings import DetectorSettings
+from detector.usage import problems, tell_usage
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - tmpfs; mkdtemp makes a folder of our own in it
+_MORE: Final = (
+    ("POD_NAMESPACE", "none", "Namespace of the detector's Lease (downward API); without it there is none."),
+    ("KUBECONFIG", "service account", "The Kubernetes API, where the detector runs outside a pod."),
+    (FOLDER_SETTING, "none", "Folder of keys that close what Temporal keeps; the workers must have the same."),
+    (NAME_SETTING, "the only one", "Which of them closes."),
+    ("TEMPORAL_*", "localhost:7233", "As for every Temporal client: ADDRESS, NAMESPACE, API_KEY, TLS_*, PROFILE."),
+)
+"""Variables that others read."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Become watch. Returns only when that is not possible, with the exit code."""
     if argv:
-        return _help(argv)
+        return tell_usage(argv, "python -m detector", "Watch this node's kernel log.", DetectorSettings, _MORE)
     try:
         settings = DetectorSettings()
         if settings.delivery == "temporal":
             load_keyring(os.environ)
         _become_watch(settings)
     except ValidationError as error:
-        for problem in error.errors():
-            name = str(problem["loc"][0]).upper()
-            name = name if name == "NODE_NAME" else f"NODEMEND_{name}"
-            value = "" if problem["type"] == "missing" else f" (is {problem['input']!r})"
-            _say(f"{name}: {problem['msg']}{value}")
+        for problem in problems(error, DetectorSettings):
+            _say(problem)
         return ExitCode.CONFIG
     except KeyringError as error:
         _say(str(error))
@@ -68,36 +74,6 @@ def _become_watch(settings: DetectorSettings) -> NoReturn:
     command = [sys.executable, "-m", "detector.watch", str(settings.kmsg), str(settings.spool_dir), str(rules)]
     arguments = [host, port, str(settings.self_test_s)]
     os.execve(sys.executable, [*command, *arguments], environment)  # noqa: S606 - becoming watch is the point
-
-
-def _help(argv: Sequence[str]) -> int:
-    """There are no arguments: a table of the variables is what there is to say."""
-    asked = set(argv) <= {"-h", "--help"}
-    lines = [
-        "Usage: python -m detector      Watch this node's kernel log. All settings are environment variables:",
-        "",
-        *(f"  {name:28} {default:18} {meaning}" for name, default, meaning in _variables()),
-        "",
-        "Exit codes: 0 stopped by a signal, 65 a rule cannot be used, 78 a setting is wrong.",
-    ]
-    print("\n".join(lines), file=sys.stdout if asked else sys.stderr)
-    return ExitCode.OK if asked else ExitCode.USAGE
-
-
-def _variables() -> list[tuple[str, str, str]]:
-    own = []
-    for name, field in DetectorSettings.model_fields.items():
-        variable = "NODE_NAME" if name == "node" else f"NODEMEND_{name.upper()}"
-        default = "required" if field.is_required() else "host name" if name == "node" else str(field.default)
-        own.append((variable, default, field.description or ""))
-    return [
-        *own,
-        ("POD_NAMESPACE", "none", "Namespace of the detector's Lease (downward API); without it there is none."),
-        ("KUBECONFIG", "service account", "The Kubernetes API, where the detector runs outside a pod."),
-        (FOLDER_SETTING, "none", "Folder of keys that close what Temporal keeps; the workers must have the same."),
-        (NAME_SETTING, "the only one", "Which of them closes."),
-        ("TEMPORAL_*", "localhost:7233", "As for every Temporal client: ADDRESS, NAMESPACE, API_KEY, TLS_*, PROFILE."),
-    ]
 
 
 def _say(line: str) -> None:

@@ -31,10 +31,19 @@ def convert(document: dict[str, Any], origin: str) -> list[dict[str, Any]]:
     found = document.get("rules") if isinstance(document, dict) else None
     if not isinstance(found, list):
         raise NpdError("it has no list `rules`: is it a system log monitor's configuration?")
-    return [_convert(rule, number, origin) for number, rule in enumerate(found, start=1)]
+    rules = [_convert(rule, number, origin) for number, rule in enumerate(found, start=1)]
+    # Its own kernel-monitor.json has several rules of one reason (KernelOops); an id is one rule's.
+    seen: dict[str, int] = {}
+    for rule in rules:
+        seen[rule["id"]] = times = seen.get(rule["id"], 0) + 1
+        if times > 1:
+            rule["id"] = f"{rule['id'][:56]}-{times}"
+    return rules
 
 
-def _convert(rule: dict[str, Any], number: int, origin: str) -> dict[str, Any]:
+def _convert(rule: Any, number: int, origin: str) -> dict[str, Any]:
+    if not isinstance(rule, dict):
+        raise NpdError(f"rule {number} is no object with type, reason and pattern.")
     try:
         reason, pattern = str(rule["reason"]), str(rule["pattern"])
         permanent = rule["type"] == "permanent"

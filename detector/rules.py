@@ -36,6 +36,8 @@ class Rule(NamedTuple):
     signature: "tuple[str, ...]"
     threshold: "int | None"
     window_s: float
+    corroboration: "dict[str, Any] | None" = None
+    """Carried to the worker as it is written (``contract.corroboration``)."""
     needs: "tuple[str, ...]" = ()
     """Texts of which every match contains at least one; empty: always run."""
 
@@ -134,6 +136,7 @@ def rule_of(document: "dict[str, Any]") -> Rule:
         signature=tuple(document["signature"]),
         threshold=document["threshold"],
         window_s=document["window_s"],
+        corroboration=document["corroboration"],
         needs=tuple(document["needs"]),
     )
 

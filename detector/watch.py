@@ -19,6 +19,7 @@ from detector.counters import Counters
 from detector.couriers import Couriers
 from detector.exporter import Exporter
 from detector.findings import Findings, iso
+from detector.hoard import Hoard, Round
 from detector.keeper import Keeper
 from detector.kmsg import BlindError, Reader, Record
 from detector.lines import Line, Lines
@@ -77,7 +78,7 @@ class Watch:
         self._conditions = Conditions(state.get("conditions"), same_boot=same_boot)
         self._counters = counters
         counters.take_up(state.get("counters") if same_boot else None)
-        self._lines = Lines(catalogue)
+        self._lines, self._hoard = Lines(catalogue), Hoard()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._spool = Spool(folder)
         if self._spool.broken:
@@ -111,6 +112,7 @@ class Watch:
         self._counters.start(lambda: os.eventfd_write(self._wake, 1))
         while not self.stopping:
             self.turn()
+        self._judge_the_rest()
         self._couriers.stop(12.0)
         self._refuge.stop(5.0)
         self.keeper.collect()
@@ -177,6 +179,7 @@ class Watch:
             batch = self._reader.batch()
         except BlindError as error:
             _say(f"{error.reason}. Opening it again.")
+            self._judge_the_rest()
             self._reader.close()
             self._reader = None
             self._go_blind(error.reason, now + self._open_wait)
@@ -190,22 +193,35 @@ class Watch:
             if lost.reason != "before_first":
                 self._untold_loss[lost.reason] = self._untold_loss.get(lost.reason, 0) + lost.records
         told = bool(batch.lost)
-        if batch.raws:
+        read = Round(batch.raws, batch.last_seq, live)
+        if read.raws:
             self._last_read_at = now
-            self._read += len(batch.raws)
-            told |= self._judge(batch.raws, live=live)
-            self._cursor, self._dirty = batch.last_seq, True
+        if read.raws and (batch.more or self._hoard) and self._reader.is_device:
+            self._hoard.put(read)
+            # The ring comes first: what is not read in time is lost, what is read can wait.
+            if not batch.more or self._hoard.full:
+                told |= self._judge(self._hoard.take())
+        elif read.raws:
+            told |= self._judge(read)
+        elif self._hoard:
+            told |= self._judge(self._hoard.take())
         elif held := self._lines.release():
             told |= self._take(held, live=live)
-        self._more = batch.more
+        self._more = batch.more or bool(self._hoard)
         self._nap = 0 < len(batch.raws) < _FEW and self._reader.is_device and not told
         return told
 
-    def _judge(self, raws: "list[bytes]", *, live: bool) -> bool:
+    def _judge(self, read: Round) -> bool:
+        self._read += len(read.raws)
         told = False
-        for line in self._lines.sift(raws, self._marker, self._findings.remember):
-            told |= self._take(line, live=live)
+        for line in self._lines.sift(read.raws, self._marker, self._findings.remember):
+            told |= self._take(line, live=read.live)
+        self._cursor, self._dirty = read.last_seq, True
         return told
+
+    def _judge_the_rest(self) -> None:
+        while self._hoard:
+            self._judge(self._hoard.take())
 
     def _take(self, line: Line, *, live: bool) -> bool:
         record, match = line

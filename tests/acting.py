@@ -20,7 +20,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.auto_scaling import AutoScaling
 from activities.cluster import Cluster
-from activities.identify import devices
+from activities.identities import devices
 from activities.machines.all import Machines
 from activities.memory import Memory
 from activities.quarantine import QuarantineActivity

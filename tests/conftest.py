@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 from botocore.exceptions import ClientError
+from hypothesis import HealthCheck, settings
 from kubernetes import client
 
 from deploy.local.fleet import FleetKnobs
@@ -18,6 +19,10 @@ from deploy.local.scene import NodeGroup, create_node_group
 from deploy.local.stack import Stack, running_stack
 from tests import recording
 from tests.acting import Acting, acting_on
+
+# No test measures time: a machine that is busy with other things must fail none.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 class MakeNodeGroup(Protocol):

@@ -2,6 +2,7 @@
 
 import sys
 
-from worker.main import end, main
+from worker.main import main
+from worker.process import end
 
 end(main(sys.argv[1:]))

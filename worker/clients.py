@@ -32,7 +32,7 @@ def cluster_client() -> Cluster:
         config.load_config()
     except ConfigException as error:
         raise StartError(
-            f"No Kubernetes cluster is configured: {error}.",
+            f"No Kubernetes cluster is configured: {str(error).rstrip('.')}.",
             "Set KUBECONFIG, or run in a pod with a service account.",
             ExitCode.CONFIG,
         ) from error

@@ -8,6 +8,8 @@ class StartError(Exception):
 
     def __init__(self, what: str, remedy: str, code: int) -> None:
         super().__init__(f"{what} {remedy}")
+        self.what = what
+        self.remedy = remedy
         self.code = code
 
 

@@ -8,34 +8,32 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import socket
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import Final, NoReturn
+from typing import Final
 
-from pydantic import ValidationError
 from temporalio.client import Client
 from temporalio.worker import Interceptor, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.all import node_activities
 from activities.budget import BudgetActivities
+from activities.export import ExportActivity
 from activities.gang_members import GangMemberActivities
 from activities.hand_over import HandOver
 from activities.orphans import OrphanActivity
 from activities.permits import PermitActivities, open_desk
+from activities.record import RecordActivity
 from activities.waiting_mark import WaitingMark
-from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, ExitCode
+from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE
 from worker.clients import ACTS_AT_ONCE, archive_client, auto_scaling_client, cloudwatch, cluster_client
 from worker.cloudwatch import MetricsInterceptor
-from worker.errors import StartError, problems
 from worker.health import Health, HealthServer, beat, watch_health
 from worker.interceptors import CareInterceptor
-from worker.logs import configure_logs
 from worker.policy_file import PolicyFile
+from worker.process import connected, run, told_to_stop
 from worker.schedules import keep_reaping
 from worker.settings import WorkerSettings, split_address
 from worker.temporal import connect, load_connection, make_runtime, register_search_attributes
@@ -60,33 +58,10 @@ hold, ``tests/deciding/test_determinism.py`` holds."""
 
 def main(_argv: Sequence[str] | None = None) -> int:
     """Run until told to stop. Returns the exit code."""
-    try:
-        settings = WorkerSettings()
-    except ValidationError as error:
-        print(f"nodemend work: {problems(error, 'NODEMEND_').upper()}", file=sys.stderr)
-        return ExitCode.CONFIG
-    configure_logs(settings.log_level)
-    try:
-        asyncio.run(_work(settings))
-    except StartError as error:
-        _log.error("%s", error)
-        return error.code
-    return ExitCode.OK
-
-
-def end(code: int) -> NoReturn:
-    """Leave without the interpreter's own tear-down, which the SDK's runtime may crash (temporalio #300)."""
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    return run("nodemend work", WorkerSettings, _work)
 
 
 async def _work(settings: WorkerSettings) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     policy = PolicyFile(settings.policy_file)
     cluster, auto_scaling = cluster_client(), auto_scaling_client()
     runtime = make_runtime(settings.metrics_address)
@@ -95,14 +70,12 @@ async def _work(settings: WorkerSettings) -> None:
     metrics = cloudwatch() if settings.cloudwatch else None
     server = HealthServer(*split_address(settings.health_address), health)
     identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}"
-    connecting = asyncio.create_task(connect(load_connection(), runtime, identity))
-    stopping = asyncio.create_task(stop.wait())
+    stopping = told_to_stop()
     beating = asyncio.create_task(beat(health))
     try:
-        await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not connecting.done():
+        client = await connected(connect(load_connection(), runtime, identity), stopping)
+        if client is None:
             return
-        client = connecting.result()
         await register_search_attributes(client)
         await keep_reaping(client, settings.cluster, settings.reap_interval_s)
         async with open_desk(client, settings.cluster) as desk:
@@ -111,6 +84,8 @@ async def _work(settings: WorkerSettings) -> None:
                 budget = BudgetActivities(client, cluster, auto_scaling, policy)
                 hand_over = HandOver(client)
                 orphans = OrphanActivity(client, cluster, hand_over)
+                archive = archive_client(settings.record_s3)
+                export = ExportActivity(client, RecordActivity(settings.record_dir, archive))
                 acts = node_activities(
                     cluster,
                     auto_scaling,
@@ -120,14 +95,14 @@ async def _work(settings: WorkerSettings) -> None:
                     settings.record_dir,
                     settings.cluster,
                     settings.namespace,
-                    archive_client(settings.record_s3),
+                    archive,
                 )
                 gang = GangMemberActivities(client)
                 talking = [gang.join_gang, gang.await_gang, gang.leave_gang, gang.tell_gang]
                 asking = [permits.ask_permit, permits.return_permits]
                 worker = make_worker(
                     client,
-                    [*acts, *talking, *asking, orphans.reap_orphans],
+                    [*acts, *talking, *asking, orphans.reap_orphans, export.export_records],
                     executor,
                     tracing=tracing.interceptor(),
                     metrics=MetricsInterceptor(metrics) if metrics else None,
@@ -135,7 +110,7 @@ async def _work(settings: WorkerSettings) -> None:
                 async with make_budget_worker(client, [budget.count_cluster, permits.deliver_grants]):
                     await _serve(worker, client, identity, health, stopping, server.address)
     finally:
-        for task in (connecting, stopping, beating):
+        for task in (stopping, beating):
             task.cancel()
         server.close()
         tracing.close()

@@ -9,7 +9,7 @@ from contract.identity import MachineKind, NodeIdentity
 from contract.override import Override
 from contract.plan import Plan, Rung
 from contract.replacement import RebootMode, ReplacementPolicy
-from workflows.corroborate import Witnesses, suffice, witnesses
+from workflows.corroborate import Witnesses, in_doubt_until_confirmed, proofs_of, witnesses
 from workflows.weigh import Judged, weighed
 
 _SEVERITY: Final = tuple(Verdict)
@@ -35,35 +35,37 @@ def assess(
 
     More findings can only raise the rung. A line that names another machine is not believed. Without a way to
     replace, and wherever the findings leave doubt, the answer is quarantine and a human; ``approval`` is that
-    human's decision to replace, and ``corroboration`` says which second witnesses end the doubt without one.
+    human's decision to replace, and ``corroboration`` says which second witnesses end the doubt without one, of those
+    that can confirm the rule. A rule that asks for a witness leaves doubt until there is one, however sure its verdict.
     ``rules`` say which lower rungs may be tried, and none is tried twice on a machine.
     """
-    believed = [finding for finding in findings if not _names_another(finding, identity)]
-    if not believed:
+    named_here = [finding for finding in findings if not _names_another(finding, identity)]
+    if not named_here:
         return _doubted(findings, identity)
-    doubtful = [finding for finding in believed if finding.verdict is Verdict.AMBIGUOUS]
-    found = witnesses(doubtful, believed, circumstances, corroboration)
-    proven = bool(doubtful) and suffice(found, corroboration)
+    believed = [in_doubt_until_confirmed(finding, named_here, circumstances, corroboration) for finding in named_here]
+    proofs = proofs_of(believed, circumstances, corroboration)
 
     def severity(finding: FaultReport) -> int:
         # What is proven is a hardware fault: whatever may repair another one on the machine does not repair it.
-        counts_as = Verdict.HARDWARE if proven and finding.verdict is Verdict.AMBIGUOUS else finding.verdict
-        return _SEVERITY.index(counts_as)
+        return _SEVERITY.index(Verdict.HARDWARE if finding.key in proofs else finding.verdict)
 
     # The certain before the proven.
     worst = min(believed, key=lambda f: (severity(f), _SEVERITY.index(f.verdict), f.first_seen))
-    same = [finding for finding in believed if finding.verdict is worst.verdict]
-    rung, reasons, remedy = _rung(worst, same, identity, approval, rules, found if proven else {})
+    proven = worst.key in proofs
+    same = [f for f in believed if f.verdict is worst.verdict and (f.key in proofs) is proven]
+    rung, reasons, remedy = _rung(worst, same, identity, approval, rules, proofs.get(worst.key, {}))
     decided = Plan(
         rung=rung,
         reasons=(_says(worst), *reasons),
         remedy=remedy,
         data=DataTrust.SUSPECT if any(finding.data is DataTrust.SUSPECT for finding in same) else DataTrust.TRUSTED,
         evidence_since=min(finding.first_seen for finding in same),
+        fuse=identity.fuse.says if identity.fuse else "",
         device_resource=next((finding.device_resource for finding in same if finding.device_resource), None),
     )
-    confirming = witnesses(same, believed, circumstances, corroboration)
-    return weighed(decided, Judged(same, identity, approval, confirming, proven, circumstances, corroboration))
+    asked = corroboration.of_rule(worst.corroboration)
+    confirming = witnesses(same, believed, circumstances, asked)
+    return weighed(decided, Judged(same, identity, approval, confirming, proven, circumstances, asked))
 
 
 def _rung(

@@ -7,7 +7,7 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from contract import acts
     from contract.identity import Target
-    from contract.incident import IncidentReport, StepStatus
+    from contract.incident import NOT_TAKEN, RECORD_FACT, IncidentReport, StepStatus
     from contract.names import ActivityName, Outcome, Phase, Step
     from contract.permit import PermitKind
     from workflows import sentences
@@ -62,9 +62,9 @@ class Closing:
             ActivityName.WRITE_RECORD, acts.WriteRecord(report=incident.report()), acts.Recorded, str(outcome)
         )
         if recorded:
-            incident.facts["record"] = ", ".join(recorded.uris)
+            incident.facts[RECORD_FACT] = ", ".join(recorded.uris)
             for missed in recorded.missed:
-                incident.note(f"A sink of the record does not have it: {missed}")
+                incident.note(f"{NOT_TAKEN}: {missed}")
         self._showcase.close()
         await workflow.wait_condition(workflow.all_handlers_finished)
         return incident.report()

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from contract.corroboration import Circumstances, Corroboration, CorroborationPolicy
+from contract.corroboration import Circumstances, Corroboration, CorroborationPolicy, RuleCorroboration
 from contract.fault import FaultReport, Verdict
 from contract.names import DEVICE_COUNTERS, ClusterSource
 
 AROUND: Final = timedelta(hours=1)
 """How far from the finding a counter may have moved. They are looked at every minute, and faults come in series."""
 _AGAINST_MACHINE: Final = frozenset({Verdict.HARDWARE, Verdict.REPAIRABLE, Verdict.AMBIGUOUS})
+_CERTAIN: Final = frozenset({Verdict.HARDWARE, Verdict.REPAIRABLE})
 _DEVICE_FIELDS: Final = ("nd-id", "device")
 
 Witnesses = dict[Corroboration, str]
@@ -46,6 +47,41 @@ def witnesses(
 def suffice(found: Witnesses, rules: CorroborationPolicy) -> bool:
     """Whether the policy takes the word of so many."""
     return len(found) >= rules.needed
+
+
+def in_doubt_until_confirmed(
+    finding: FaultReport,
+    findings: Sequence[FaultReport],
+    circumstances: Circumstances | None,
+    rules: CorroborationPolicy,
+) -> FaultReport:
+    """The finding; in doubt where its rule asks for a witness before anything is destroyed, and there is none."""
+    asked = rules.of_rule(finding.corroboration)
+    if finding.corroboration is None or finding.verdict not in _CERTAIN:
+        return finding
+    if suffice(witnesses([finding], findings, circumstances, asked), asked):
+        return finding
+    return finding.model_copy(update={"verdict": Verdict.AMBIGUOUS})
+
+
+def proofs_of(
+    findings: Sequence[FaultReport], circumstances: Circumstances | None, rules: CorroborationPolicy
+) -> dict[str, Witnesses]:
+    """Who ends the doubt of each doubtful finding whose doubt is ended, by the finding's key.
+
+    Findings whose rules ask for the same are doubted, and proven, together: a device that fails says so in many lines.
+    """
+    doubtful: dict[RuleCorroboration | None, list[FaultReport]] = {}
+    for finding in findings:
+        if finding.verdict is Verdict.AMBIGUOUS:
+            doubtful.setdefault(finding.corroboration, []).append(finding)
+    proven: dict[str, Witnesses] = {}
+    for asks, together in doubtful.items():
+        asked = rules.of_rule(asks)
+        found = witnesses(together, findings, circumstances, asked)
+        if suffice(found, asked):
+            proven |= dict.fromkeys((finding.key for finding in together), found)
+    return proven
 
 
 def counters_stood_still(findings: Sequence[FaultReport]) -> bool:

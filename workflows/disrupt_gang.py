@@ -10,13 +10,14 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
     from contract.acts import CheckpointStatus, JobCheckpoint
     from contract.gang import (
+        GangCheckpoint,
         GangLook,
         GangMember,
         GangRequest,
@@ -37,11 +38,14 @@ with workflow.unsafe.imports_passed_through():
         PERMIT_GRANTED,
         PERMITS_QUERY,
         ActivityName,
+        Step,
     )
     from contract.permit import AskPermit, PermitAnswer, PermitRequest, ReturnPermits
-    from workflows.failures import describe, failed_while_stopping
+    from workflows import running, trails
+    from workflows.failures import describe
     from workflows.gang_state import Gang
-    from workflows.timing import HEARTBEAT, PERMIT, QUICK, RETRY, Timing
+    from workflows.running import Interrupted
+    from workflows.timing import PERMIT, QUICK, Timing
 
 _FIRST_MEMBER: Final = timedelta(minutes=10)
 _CHECK_MEMBERS: Final = timedelta(minutes=10)
@@ -49,6 +53,13 @@ _CHECK_MEMBERS: Final = timedelta(minutes=10)
 _LONGEST_CHECK: Final = timedelta(hours=4)
 _MARGIN: Final = timedelta(minutes=1)
 """On top of the deadline, for an answer on its way."""
+
+_STEPS: Final = {
+    ActivityName.LOOK_AT_GANG: Step.DISRUPT,
+    ActivityName.ASK_PERMIT: Step.DISRUPT,
+    ActivityName.REQUEST_GANG_CHECKPOINT: Step.CHECKPOINT,
+}
+"""Of the members' incidents: what is reported there as a part of which step."""
 
 R = TypeVar("R", bound=Message)
 
@@ -145,11 +156,11 @@ class DisruptGang:
                 JobCheckpoint(job=gang.request.job, status=CheckpointStatus.DEAD, explanation=look.explanation)
             )
             return
-        if self._granted or gang.covered or not gang.undrained:
+        if self._granted or gang.covered or look.hung or not gang.undrained:
             return
         gang.stage = GangStage.QUEUED
         self._show("it is queued for the fleet's leave to disturb the job.")
-        self._asked = self._asked or gang.permit()
+        self._asked = self._asked or gang.permit(look.restarted_at if gang.ranks_alive else None)
         while gang.undrained and not gang.covered:
             self._asked = self._asked.model_copy(update={"approval": gang.approval})
             asked = AskPermit(request=self._asked, nudges=self._nudges)
@@ -178,30 +189,36 @@ class DisruptGang:
         await self._tell()
         info = workflow.info()
         nonce = hashlib.sha256(f"{info.workflow_id}/{info.run_id}/{gang.windows}".encode()).hexdigest()[:16]
-        most = max(gang.request.deadline, gang.request.rules.longest) + _MARGIN
-        end = workflow.now() + most
-        asked = False
+        began, asked = workflow.now(), False
         while gang.undrained:
-            members, suspects = gang.undrained, gang.suspects_at_work
+            members, suspects, request = gang.undrained, gang.suspects_at_work, gang.asks
             if not suspects and not asked:
                 asked, gang.requests = True, gang.requests + 1
+            end = began + max(request.deadline, request.rules.longest) + _MARGIN
             left = max(end - workflow.now(), timedelta(seconds=1))
             try:
                 answer = await self._interruptible(
                     ActivityName.REQUEST_GANG_CHECKPOINT,
                     RequestGangCheckpoint(
-                        request=gang.request,
+                        request=request,
                         members=members,
                         nonce=nonce,
                         permit=self._asked if self._granted else None,
+                        asked_at=began,
+                        extended=request.deadline - gang.request.deadline,
                     ),
-                    JobCheckpoint,
+                    GangCheckpoint,
                     Timing(start_to_close=left, schedule_to_close=left),
-                    # A fault that spoils data and shows only now: what is asked for would carry the damage.
-                    lambda suspects=suspects: not gang.undrained or bool(gang.suspects_at_work - suspects),
+                    # A fault that spoils data and shows only now: what is asked for would carry the damage. Or a
+                    # human has the answer waited for longer: the same is asked for until then.
+                    lambda suspects=suspects, request=request: (
+                        not gang.undrained
+                        or bool(gang.suspects_at_work - suspects)
+                        or gang.asks.deadline > request.deadline
+                    ),
                 )
             except ActivityError as error:
-                answer = JobCheckpoint(
+                answer = GangCheckpoint(
                     job=gang.request.job, status=CheckpointStatus.FAILED, explanation=describe(error)[1][:500]
                 )
             if answer:
@@ -250,45 +267,33 @@ class DisruptGang:
                 workflow.logger.warning("The permit could not be given back: %s", describe(error)[1])
 
     async def _act(self, name: ActivityName, argument: Message, result: type[R] | None) -> R:
-        answer: R = await workflow.execute_activity(
-            name,
-            argument,
-            result_type=result,
-            start_to_close_timeout=QUICK.start_to_close,
-            schedule_to_close_timeout=QUICK.schedule_to_close,
-            heartbeat_timeout=HEARTBEAT,
-            retry_policy=RETRY,
-            summary=self._gang.request.job[:100],
-        )
-        return answer
+        try:
+            answer = await running.run(name, argument, result, QUICK, self._gang.request.job[: running.SUMMARY_MAX])
+        except ActivityError as error:
+            trails.failed(self._gang, name, _STEPS.get(name), error)
+            raise
+        return trails.answered(self._gang, name, _STEPS.get(name), answer)  # type: ignore[return-value]
 
     async def _interruptible(
         self, name: ActivityName, argument: Message, result: type[R], timing: Timing, interrupted: Any
     ) -> R | None:
         """Run an act that what happens meanwhile may stop; None where it did."""
-        handle: workflow.ActivityHandle[R] = workflow.start_activity(
-            name,
-            argument,
-            result_type=result,
-            start_to_close_timeout=timing.start_to_close,
-            schedule_to_close_timeout=timing.schedule_to_close,
-            heartbeat_timeout=HEARTBEAT,
-            retry_policy=RETRY,
-            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=self._gang.request.job[:100],
-        )
         try:
-            await workflow.wait_condition(lambda: handle.done() or interrupted())
-        except asyncio.CancelledError:
-            handle.cancel()
+            answer = await running.run_until(
+                name,
+                argument,
+                result,
+                timing,
+                self._gang.request.job,
+                interrupted=interrupted,
+                waits_when_cancelled=lambda: workflow.patched("gang-waits-for-its-act"),
+            )
+        except Interrupted:
+            return None
+        except ActivityError as error:
+            trails.failed(self._gang, name, _STEPS.get(name), error)
             raise
-        if not handle.done():
-            handle.cancel()
-            await workflow.wait_condition(handle.done)
-            failure = handle.exception()
-            if failure and (is_cancelled_exception(failure) or failed_while_stopping(failure)):
-                return None
-        return handle.result()
+        return trails.answered(self._gang, name, _STEPS.get(name), answer)
 
     async def _wait(self, done: Any, patience: timedelta, summary: str) -> bool:
         try:

@@ -38,7 +38,7 @@ with workflow.unsafe.imports_passed_through():
         QueuedRequest,
     )
     from workflows.budget.admission import Memory, admit
-    from workflows.budget.carried import pack, unpack
+    from workflows.budget.carried import answer, carried, carry, some_of, unpack
     from workflows.budget.correlation import candidates
     from workflows.budget.meters import Meters
     from workflows.budget.orders import DESCRIPTIONS, take_order
@@ -51,6 +51,9 @@ _CHECK_HOLDERS: Final = timedelta(minutes=5)
 """While permits are out and nobody waits: holders that were terminated never return theirs."""
 _CHECKED_AT_ONCE: Final = 20
 """Of those that have waited for long, this many in each pass: they too may have been terminated."""
+_HOLDERS_AT_ONCE: Final = 100
+"""Of those that have held for long, this many in each pass: a thousand parked incidents must not fill the history."""
+_TOLD_AT_ONCE: Final = 200
 _ORDERS_KEPT: Final = 20
 _TELL: Final = RetryPolicy(maximum_attempts=3)
 
@@ -62,6 +65,7 @@ class FleetBudget:
     @workflow.init
     def __init__(self, state: BudgetState) -> None:
         """Take over what the run before carried."""
+        state = carried(state)
         self._cluster = state.cluster
         self._history_limit = state.history_limit
         self._queue = {item.request.token: item for item in unpack(state.queue, state.sightings)}
@@ -88,9 +92,7 @@ class FleetBudget:
             if await self._woken():
                 await self._pass()
                 await self._deliver()
-        workflow.continue_as_new(
-            self._state().model_copy(update={"queue": pack(self._queue.values()), "carried": True})
-        )
+        workflow.continue_as_new(carry(self._state()))
 
     @workflow.update(name=EXCHANGE_PERMITS, description="Asks and returns of one worker process (a PermitBatch).")
     async def exchange_permits(self, batch: PermitBatch) -> list[PermitAnswer]:
@@ -140,12 +142,8 @@ class FleetBudget:
 
     @workflow.query(name=BUDGET_QUERY, description="Who holds permits, who waits and why, and what is paused.")
     def budget(self) -> BudgetState:
-        """The state as of now, without what only the guard needs."""
-        queue = tuple(
-            item.model_copy(update={"request": item.request.model_copy(update={"traits": {}})})
-            for item in self._queue.values()
-        )
-        return self._state().model_copy(update={"queue": queue, "sightings": ()})
+        """The state as of now, without what only the guard needs, and short enough for one message."""
+        return answer(self._state())
 
     def _enqueue(self, request: PermitRequest) -> None:
         token = request.token
@@ -233,9 +231,9 @@ class FleetBudget:
 
     async def _count(self, queue: tuple[QueuedRequest, ...], held: tuple[HeldPermit, ...]) -> ClusterCount | None:
         groups = sorted({item.request.group for item in queue} | {item.request.group for item in held})
-        holders = tuple(item.request for item in held if workflow.now() - item.granted_at >= _CHECK_HOLDERS)
-        patient = [item.request for item in queue if workflow.now() - item.asked_at >= _CHECK_HOLDERS]
-        first = self._passes * _CHECKED_AT_ONCE % max(1, len(patient))
+        long_ago = workflow.now() - _CHECK_HOLDERS
+        holders = [item.request for item in held if item.granted_at <= long_ago]
+        patient = [item.request for item in queue if item.asked_at <= long_ago]
         requests = [item.request for item in queue] + [item.request for item in held]
         nodes = {node for request in requests for node in request.nodes}
         try:
@@ -243,7 +241,10 @@ class FleetBudget:
                 ActivityName.COUNT_CLUSTER,
                 CountCluster(
                     groups=tuple(groups),
-                    holders=(*holders, *patient[first : first + _CHECKED_AT_ONCE]),
+                    holders=(
+                        *some_of(holders, _HOLDERS_AT_ONCE, self._passes),
+                        *some_of(patient, _CHECKED_AT_ONCE, self._passes),
+                    ),
                     nodes=tuple(sorted(nodes)),
                     jobs=candidates(self._memory.sightings, self._correlation),
                     cluster=self._cluster,
@@ -251,8 +252,9 @@ class FleetBudget:
                     run_id=self._run_id,
                 ),
                 result_type=ClusterCount,
-                start_to_close_timeout=timedelta(minutes=1),
-                schedule_to_close_timeout=timedelta(minutes=2),
+                # Without a memory it asks every open incident what it holds.
+                start_to_close_timeout=timedelta(minutes=1 if self._remembers else 5),
+                schedule_to_close_timeout=timedelta(minutes=2 if self._remembers else 6),
                 heartbeat_timeout=HEARTBEAT,
                 summary=f"{len(queue)} wait, {len(held)} held",
             )
@@ -272,9 +274,10 @@ class FleetBudget:
             return None
 
     async def _deliver(self) -> None:
+        """Tell the holders, some at a time: a pause that is lifted may let thousands go, and others ask meanwhile."""
         if not self._outbox:
             return
-        requests = tuple(self._outbox.values())
+        requests = tuple(self._outbox.values())[:_TOLD_AT_ONCE]
         try:
             done = await workflow.execute_activity(
                 ActivityName.DELIVER_GRANTS,
@@ -292,6 +295,8 @@ class FleetBudget:
             self._outbox.pop(token, None)
         for token in done.gone:
             self._forget(token)
+        if self._outbox and len(requests) == _TOLD_AT_ONCE:
+            self._dirty = True
 
     def _forget(self, token: str) -> None:
         for book in (self._queue, self._held, self._outbox):

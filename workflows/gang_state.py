@@ -1,6 +1,7 @@
 """What a gang's workflow knows: its failing nodes, how far it is, and the answer to who asks. Plain and pure."""
 
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Final
 
 from contract.acts import CheckpointStatus, JobCheckpoint
@@ -8,8 +9,11 @@ from contract.fault import DataTrust
 from contract.gang import GangMember, GangRequest, GangStage, GangState
 from contract.names import gang_id
 from contract.permit import PermitApproval, PermitKind, PermitRequest
+from contract.trail import ActRecord
 
 MEMBERS_SHOWN: Final = 30
+ACTS_MAX: Final = 12
+"""Acts that its nodes' reports are told of."""
 
 
 @dataclass
@@ -30,7 +34,14 @@ class Gang:
     checkpoint: JobCheckpoint | None = None
     closing: bool = False
     """Nobody joins any more: whoever comes now starts the next run."""
+    acts: list[ActRecord] = field(default_factory=list)
     _first: str = ""
+
+    def keep_act(self, record: ActRecord) -> None:
+        """Keep what an act wrote and how it failed: the incidents of its nodes report it as theirs."""
+        self.acts.append(record)
+        if len(self.acts) > ACTS_MAX:
+            del self.acts[ACTS_MAX // 2]
 
     def join(self, member: GangMember) -> None:
         """A node fails. Joining twice is joining once; what it says anew counts."""
@@ -78,6 +89,25 @@ class Gang:
         return self.suspects - self.drained
 
     @property
+    def ranks_alive(self) -> bool:
+        """Whether the faults leave the job alive: where they kill its ranks it cannot stay up, and peace is no help."""
+        return all(member.ranks_alive for member in self.undrained)
+
+    @property
+    def extended(self) -> timedelta:
+        """How much longer than the policy says humans have the answer waited for."""
+        return max((member.extended for member in self.members.values()), default=timedelta(0))
+
+    @property
+    def asks(self) -> GangRequest:
+        """The request with what humans added to its deadlines: whichever counts, more was given to all of them."""
+        request, more = self.request, self.extended
+        rules = request.rules.model_copy(
+            update={"urgent": request.rules.urgent + more, "longest": request.rules.longest + more}
+        )
+        return request.model_copy(update={"deadline": request.deadline + more, "rules": rules})
+
+    @property
     def covered(self) -> bool:
         """Whether a member's incident holds leave already, by another job on its node."""
         return any(member.covered for member in self.members.values())
@@ -87,8 +117,12 @@ class Gang:
         """A human's word on the permit that is waited for, given to any member's incident."""
         return next((member.approval for member in self.members.values() if member.approval), None)
 
-    def permit(self) -> PermitRequest:
-        """The one permit for all members, in the name of the node that failed first."""
+    def permit(self, restarted_at: datetime | None) -> PermitRequest:
+        """The one permit for all members, in the name of the node that failed first.
+
+        When the job started again is as of the first ask: one that cannot stay up on a failing node must not put its
+        repair off for ever.
+        """
         member = next(iter(self.members.values()))
         identity = member.target.identity
         return PermitRequest(
@@ -104,6 +138,7 @@ class Gang:
             job=self.request.job,
             members=tuple(other.target.identity.node for other in self.members.values() if other is not member),
             approval=self.approval,
+            restarted_at=restarted_at,
         )
 
     def state(self) -> GangState:
@@ -119,6 +154,8 @@ class Gang:
             summary=self.summary,
             checkpoint=self.checkpoint,
             first=self._first,
+            extended=self.extended,
+            acts=tuple(self.acts),
         )
 
     def details(self) -> str:

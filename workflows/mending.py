@@ -33,6 +33,7 @@ async def mend(incident: Incident, runner: StepRunner, rung: Rung, target: Calla
         lambda: acts.MendMachine(
             target=target(),
             drill=incident.request.drill,
+            by=incident.policy.replacement.reboot_by,
             job=incident.policy.replacement.device_reset,
             condition_types=tuple(sorted({finding.condition_type for finding in incident.findings})),
             serials=sentences.serials(incident.findings),

@@ -174,6 +174,10 @@ def _orders(stand: Stand, step: Step | None) -> dict[OverrideName, str]:
             return _when_it_failed(step) | skip
         case Stand.PARKED_UNDECIDED:
             return {OverrideName.RETRY_STEP: "decides again with what is known now"}
+        case Stand.WITH_GANG if step is Step.CHECKPOINT:
+            return skip | {
+                OverrideName.EXTEND_DEADLINE: "has the job's answer waited for so much longer, for all its nodes"
+            }
         case Stand.WITH_GANG | Stand.HELD:
             return skip
     return {}

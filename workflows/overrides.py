@@ -2,14 +2,36 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from pydantic import ValidationError
+from temporalio import workflow
 
 from contract.incident import OverrideRecord
 from contract.names import OverrideName, Step
 from contract.override import Override
 from workflows.override_table import EXAMPLE, EXTENSION_EXAMPLE, STEP_ORDERS, Stand, allowed, why_not
 from workflows.step_orders import StepOrder
+
+_SAID_MAX: Final = 200
+"""Of what somebody said in an argument that is not valid."""
+_APPROVE_QUEUED: Final = "approve-while-queued"
+_STEP_ORDERS: Final = "overrides-of-a-step"
+_GANG_DEADLINE: Final = "extend-deadline-with-gang"
+
+
+def as_of_then(stand: Stand, name: OverrideName) -> Stand:
+    """Where an incident stands for an override, as the table was when that was pressed: old histories must replay."""
+    # Pressed while a permit is waited for, it was refused before 0.2.
+    if stand is Stand.QUEUED and name is OverrideName.APPROVE and not workflow.patched(_APPROVE_QUEUED):
+        return Stand.RUNNING
+    # Before 0.2 these had no handler: a signal of that time must not move what it did not move then.
+    if name in STEP_ORDERS and stand is not Stand.CLOSED and not workflow.patched(_STEP_ORDERS):
+        return Stand.CLOSED
+    # Refused before 0.5, as it is where an incident is held.
+    if stand is Stand.WITH_GANG and name is OverrideName.EXTEND_DEADLINE and not workflow.patched(_GANG_DEADLINE):
+        return Stand.HELD
+    return stand
 
 
 @dataclass
@@ -87,7 +109,8 @@ def press(
     override, problems = _read(name, payload)
     if override is None:
         example = EXTENSION_EXAMPLE if name is OverrideName.EXTEND_DEADLINE else EXAMPLE
-        return Answer(False, f"`{name}` was not applied, its argument is not valid ({problems}). Send {example}."), True
+        says = f"`{name}` was not applied, its argument is not valid ({problems}). Send {example}."
+        return Answer(False, says, *_readable(payload)), True
     act = override.act_id(name)
     known = controls.answers.get(act)
     waits = controls.order is not None and controls.order.override.act_id(controls.order.name) == act
@@ -118,6 +141,16 @@ def _read(name: OverrideName, payload: object) -> tuple[Override | None, str]:
     if override.plan and name is not OverrideName.APPROVE:
         return None, f"plan: goes with `{OverrideName.APPROVE}` alone"
     return override, ""
+
+
+def _readable(payload: object) -> tuple[str, str]:
+    """Who and why, as far as a wrong argument says it: the record names them all the same."""
+    said = payload if isinstance(payload, dict) else {}
+    by, reason = said.get("by"), said.get("reason")
+    return (
+        by.strip()[:_SAID_MAX] if isinstance(by, str) and by.strip() else Answer.by,
+        reason.strip()[:_SAID_MAX] if isinstance(reason, str) else Answer.reason,
+    )
 
 
 def _judge(name: OverrideName, override: Override, stand: Stand, step: Step | None) -> Answer:

@@ -128,4 +128,5 @@ class Permits:
             severity=severity_of(self._incident.findings),
             traits=self._incident.traits,
             approval=self.approval,
+            useless=bool(self._incident.circumstances and self._incident.circumstances.work_dead),
         )

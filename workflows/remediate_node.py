@@ -37,14 +37,14 @@ with workflow.unsafe.imports_passed_through():
     from workflows.assess import APPROVED_BY_SOMEONE, assess
     from workflows.closing import Closing
     from workflows.culprit import ask_about_culprit
+    from workflows.draining import drain_order
     from workflows.failures import IncidentEnded
     from workflows.following import follow
     from workflows.incident_state import Incident
     from workflows.mending import MENDING, mend
     from workflows.needs_human import way_on
     from workflows.override_handlers import answers_overrides
-    from workflows.override_table import STEP_ORDERS, Stand
-    from workflows.overrides import Answer, Controls, press
+    from workflows.overrides import Answer, Controls, as_of_then, press
     from workflows.permits import Permits
     from workflows.proving import prove_what_joins
     from workflows.replacing import Replacing
@@ -53,8 +53,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.step_runner import StepRunner
     from workflows.work import Work
 
-_APPROVE_QUEUED: Final = "approve-while-queued"
-_STEP_ORDERS: Final = "overrides-of-a-step"
 _FIRST_REPORT: Final = timedelta(minutes=10)
 _ACTIONABLE: Final = frozenset({Verdict.HARDWARE, Verdict.REPAIRABLE, Verdict.AMBIGUOUS})
 _DONE_BY_US: Final = MENDING | {Rung.REPLACE}
@@ -161,13 +159,7 @@ class RemediateNode:
 
     def take_override(self, name: OverrideName, payload: object) -> Answer:
         """Apply what a human pressed, or refuse it; either way it is in the record."""
-        stand = self._runner.stand
-        # Pressed while a permit is waited for, it was refused before 0.2, and those histories must replay.
-        if stand is Stand.QUEUED and name is OverrideName.APPROVE and not workflow.patched(_APPROVE_QUEUED):
-            stand = Stand.RUNNING
-        # Before 0.2 these had no handler: a signal of that time must not move what it did not move then.
-        if name in STEP_ORDERS and stand is not Stand.CLOSED and not workflow.patched(_STEP_ORDERS):
-            stand = Stand.CLOSED
+        stand = as_of_then(self._runner.stand, name)
         answer, new = press(name, payload, stand, self._controls, self._runner.open_step, self._gates.digest)
         if new:
             self._incident.keep_override(answer.record(name, workflow.now()))
@@ -329,15 +321,7 @@ class RemediateNode:
         drained = await self._runner.act(
             Step.DRAIN,
             ActivityName.DRAIN_NODE,
-            lambda: acts.DrainNode(
-                target=self._target,
-                evict_unmanaged_pods=policy.evict_unmanaged_pods,
-                evict_local_storage_pods=policy.evict_local_storage_pods,
-                deadline=deadline.now,
-                escalation=policy.drain_escalation,
-                detach_deadline=policy.deadlines.detach,
-                drill=self._incident.request.drill,
-            ),
+            lambda: drain_order(self._target, policy, deadline, drill=self._incident.request.drill),
             acts.Drained,
             says="Evicting the pods of the node.",
             deadline=deadline,
@@ -432,7 +416,7 @@ class RemediateNode:
     def _shadowed(self, step: Step, would: str) -> bool:
         if self._incident.mode is not Mode.SHADOW:
             return False
-        self._runner.end(step, would, StepStatus.SHADOWED)
+        self._runner.end(step, self._gates.foretell(step, would), StepStatus.SHADOWED)
         return True
 
     def _tell(self, step: Step, fact: str, sentence: str) -> None:

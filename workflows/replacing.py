@@ -71,7 +71,7 @@ class Replacing:
         """Follow the launch to its Node and prove it, where that was not done before."""
         if self._spare is None:
             assert self._survey is not None
-            await self._prove(await self._await_launch(self._survey))
+            await self._prove(self._survey, await self._await_launch(self._survey))
 
     async def see_old_one_gone(self) -> None:
         """Wait until nothing of the old machine is left."""
@@ -118,7 +118,7 @@ class Replacing:
         self._incident.on_standby = True
         self._incident.facts["spare"] = sentences.spare(raised)
         spare = await self._await_launch(survey)
-        await self._prove(spare)
+        await self._prove(survey, spare)
         self._survey, self._spare = survey, spare
 
     async def _await_launch(self, survey: acts.GroupSurvey) -> acts.Replacement:
@@ -138,14 +138,14 @@ class Replacing:
         self._tell(Step.AWAIT_REPLACEMENT, "replacement", sentences.replacement(replacement))
         return replacement
 
-    async def _prove(self, replacement: acts.Replacement) -> None:
+    async def _prove(self, survey: acts.GroupSurvey, replacement: acts.Replacement) -> None:
         try:
-            await self._verify(replacement)
+            await self._verify(survey, replacement)
         except StepSkipped as skipped:
             self._incident.verification_skipped = skipped.override
             self._runner.skip(skipped)
 
-    async def _verify(self, replacement: acts.Replacement) -> None:
+    async def _verify(self, survey: acts.GroupSurvey, replacement: acts.Replacement) -> None:
         deadlines, findings = self._incident.policy.deadlines, self._incident.findings
         deadline = Deadline(deadlines.verification)
         verified = await self._runner.act(
@@ -159,6 +159,7 @@ class Replacing:
                 rules=self._rules,
                 condition_types=tuple(sorted({finding.condition_type for finding in findings})),
                 serials=sentences.serials(findings),
+                image=survey.image,
             ),
             acts.Verified,
             says=f"Proving that {replacement.node} is whole.",

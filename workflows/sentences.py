@@ -61,7 +61,8 @@ def observed(plan: Plan, mode: Mode | None) -> str:
 
 def plan(decision: Plan) -> str:
     """A decision with its reasons."""
-    return f"{decision.rung.value.capitalize()}: {' '.join(decision.reasons)}"
+    hurry = f" {decision.fuse}: the waits are cut to be done before." if decision.fuse else ""
+    return f"{decision.rung.value.capitalize()}: {' '.join(decision.reasons)}{hurry}"
 
 
 def quarantined(done: acts.Quarantined) -> str:
@@ -89,7 +90,10 @@ def checkpoint(job: acts.JobCheckpoint) -> str:
             return f"saved step {job.step} at {job.uri} ({_time(job.saved_at)}{proof})"
         case acts.CheckpointStatus.NAMED:
             later = f"; {job.suspect} later ones are suspect" if job.suspect else ""
-            return f"not asked; last to be believed is step {job.step} at {job.uri} ({_time(job.saved_at)}){later}"
+            kept = f"; {job.kept}" if job.kept else ""
+            return (
+                f"not asked; last to be believed is step {job.step} at {job.uri} ({_time(job.saved_at)}){later}{kept}"
+            )
         case acts.CheckpointStatus.UNDECLARED:
             return "declares no checkpoint"
         case acts.CheckpointStatus.FAILED:

@@ -72,6 +72,11 @@ class Deadline:
         self._added = timedelta(0)
 
     @property
+    def added(self) -> timedelta:
+        """What humans have added to it so far."""
+        return self._added
+
+    @property
     def now(self) -> timedelta:
         """For the act that starts now."""
         return self.of(self._whole)

@@ -4,7 +4,6 @@ What fails for good does not leave the workflow: it parks, with a sentence that 
 done. It knows nothing about the runbook; the runbook knows nothing about time-outs, cancellation and parking.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,19 +11,20 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from contract.incident import StepStatus
     from contract.model import Message
     from contract.names import ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
-    from workflows import needs_human, sentences, trails
-    from workflows.failures import ENDS, NOT_DONE, TRANSIENT, IncidentEnded, describe, failed_while_stopping
+    from workflows import needs_human, running, sentences, trails
+    from workflows.failures import ENDS, NOT_DONE, TRANSIENT, IncidentEnded, describe
     from workflows.incident_state import Incident
     from workflows.override_table import Stand
     from workflows.overrides import Controls
+    from workflows.running import Interrupted
     from workflows.step_orders import Deadline, StepOrder, StepSkipped
-    from workflows.timing import HEARTBEAT, QUICK, RETRY, Timing, until
+    from workflows.timing import QUICK, Timing, until
 
 R = TypeVar("R", bound=Message)
 
@@ -38,13 +38,9 @@ class _Act(Generic[R]):
     argument: Callable[[], Message]
     result: type[R]
     says: str
-    timing: Timing
+    timing: Timing | None
     deadline: Deadline | None
     restart_on_change: bool
-
-
-class _Interrupted(Exception):  # noqa: N818
-    """The act was cancelled, by a human's override or because its argument changed."""
 
 
 class StepRunner:
@@ -93,7 +89,7 @@ class StepRunner:
         result: type[R],
         *,
         says: str,
-        timing: Timing = QUICK,
+        timing: Timing | None = None,
         deadline: Deadline | None = None,
         restart_on_change: bool = False,
         irreversible: bool = False,
@@ -107,7 +103,7 @@ class StepRunner:
             argument: built anew for each try, so that a try works with what is known then.
             result: what it answers with.
             says: what it does, for the step record and the timeline.
-            timing: its time-outs, where it has no deadline of its own.
+            timing: its time-outs, where they are not those of its deadline, or quick.
             deadline: how long it waits by itself; the argument reads it, and a human may extend it.
             restart_on_change: cancel and start again when the argument changes while it runs.
             irreversible: this act is the point of no return.
@@ -127,7 +123,7 @@ class StepRunner:
                     self.begin(step, says)
                     self.committed = self.committed or irreversible
                     return await self._try(act)
-            except _Interrupted:
+            except Interrupted:
                 continue
             except ActivityError as error:
                 if irreversible and describe(error)[0] in NOT_DONE:
@@ -149,12 +145,12 @@ class StepRunner:
         Raises:
             StepSkipped: a human had the step left out.
         """
-        act = _Act(step, name, argument, result, says, QUICK, deadline, restart_on_change=False)
+        act = _Act(step, name, argument, result, says, None, deadline, restart_on_change=False)
         while True:
             await self.obey(step)
             try:
                 return await self._try(act)
-            except _Interrupted:
+            except Interrupted:
                 continue
             except ActivityError as error:
                 self._incident.note(f"{name} failed: {describe(error)[1]}")
@@ -165,16 +161,7 @@ class StepRunner:
     ) -> R | None:
         """Run an act that must not change the outcome: what it could not do becomes a note."""
         try:
-            answer: R | None = await workflow.execute_activity(
-                name,
-                argument,
-                result_type=result,
-                start_to_close_timeout=timing.start_to_close,
-                schedule_to_close_timeout=timing.schedule_to_close,
-                heartbeat_timeout=HEARTBEAT,
-                retry_policy=RETRY,
-                summary=says,
-            )
+            answer = await running.run(name, argument, result, timing, says)
             return trails.answered(self._incident, name, None, answer)
         except ActivityError as error:
             trails.failed(self._incident, name, None, error)
@@ -323,25 +310,14 @@ class StepRunner:
         started = workflow.now()
         try:
             return await self._once(act)
-        except _Interrupted:
+        except Interrupted:
             if act.deadline:
                 self._move(act.step, act.deadline, ran=workflow.now() - started)
             raise
 
     async def _once(self, act: _Act[R]) -> R:
         sent = act.argument()
-        timing = until(act.deadline.now) if act.deadline else act.timing
-        handle: workflow.ActivityHandle[R] = workflow.start_activity(
-            act.name,
-            sent,
-            result_type=act.result,
-            start_to_close_timeout=timing.start_to_close,
-            schedule_to_close_timeout=timing.schedule_to_close,
-            heartbeat_timeout=HEARTBEAT,
-            retry_policy=RETRY,
-            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=act.says[:100],
-        )
+        timing = act.timing or (until(act.deadline.now) if act.deadline else QUICK)
 
         def interrupted() -> bool:
             if self._told(act.step):
@@ -352,26 +328,20 @@ class StepRunner:
             return pressed or (act.restart_on_change and act.argument() != sent)
 
         try:
-            await workflow.wait_condition(lambda: handle.done() or interrupted())
-        except asyncio.CancelledError:
-            if not self.committed:
-                handle.cancel()
-                await workflow.wait_condition(handle.done)
-            raise
-        if not handle.done():
-            # It must have stopped before anything else is done to the node: give_back beside a drain would be a race.
-            handle.cancel()
-            await workflow.wait_condition(handle.done)
-            failure = handle.exception()
-            if failure and is_cancelled_exception(failure):
-                raise _Interrupted
-            if failed_while_stopping(failure) and workflow.patched("interrupted-though-it-failed"):
-                raise _Interrupted
-        try:
-            return trails.answered(self._incident, act.name, act.step, handle.result())
+            answer = await running.run_until(
+                act.name,
+                sent,
+                act.result,
+                timing,
+                act.says,
+                interrupted=interrupted,
+                failing_is_stopping=lambda: workflow.patched("interrupted-though-it-failed"),
+                goes_on_when_cancelled=lambda: self.committed,
+            )
         except ActivityError as error:
             trails.failed(self._incident, act.name, act.step, error)
             raise
+        return trails.answered(self._incident, act.name, act.step, answer)
 
     async def _failed(self, step: Step, error: ActivityError, deadline: Deadline | None) -> None:
         kind, message = describe(error)

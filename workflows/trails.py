@@ -1,7 +1,7 @@
 """Takes the trail of an act out of its answer or its failure, for the report."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError
@@ -12,21 +12,27 @@ with workflow.unsafe.imports_passed_through():
     from contract.names import Step
     from contract.trail import ERROR_MAX, TRAIL, ActRecord, ActResult, Trail
     from workflows.failures import describe
-    from workflows.incident_state import Incident
 
 R = TypeVar("R")
 
 
-def answered(incident: Incident, act: str, step: Step | None, answer: R) -> R:
+class Keeper(Protocol):
+    """What keeps the acts of a workflow."""
+
+    def keep_act(self, record: ActRecord) -> None:
+        """Keep one."""
+
+
+def answered(keeper: Keeper, act: str, step: Step | None, answer: R) -> R:
     """An act's answer without its trail, which goes into the report where there is one."""
     if not isinstance(answer, ActResult) or answer.trail is None:
         return answer
-    incident.keep_act(ActRecord(act=act, step=step, at=workflow.now(), trail=answer.trail))
+    keeper.keep_act(ActRecord(act=act, step=step, at=workflow.now(), trail=answer.trail))
     bare: R = answer.model_copy(update={"trail": None})
     return bare
 
 
-def failed(incident: Incident, act: str, step: Step | None, error: ActivityError) -> None:
+def failed(keeper: Keeper, act: str, step: Step | None, error: ActivityError) -> None:
     """An act failed for good, or timed out: keep why, and its trail."""
     cause = error.cause
     told: Sequence[object] = ()
@@ -35,7 +41,7 @@ def failed(incident: Incident, act: str, step: Step | None, error: ActivityError
     elif isinstance(cause, TimeoutError):
         told = cause.last_heartbeat_details
     text = describe(error)[1][:ERROR_MAX]
-    incident.keep_act(ActRecord(act=act, step=step, at=workflow.now(), error=text, trail=_trail(told)))
+    keeper.keep_act(ActRecord(act=act, step=step, at=workflow.now(), error=text, trail=_trail(told)))
 
 
 def _trail(details: Sequence[object]) -> Trail:

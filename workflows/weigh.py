@@ -97,7 +97,7 @@ def _would_change(plan: Plan, judged: Judged) -> list[str]:
             missing = [_AWAITED[kind] for kind in judged.rules.accepted if kind not in judged.found]
             short = judged.rules.needed - len(judged.found)
             human = "A human: `approve` has it replaced, `release` gives it back."
-            if not missing or judged.circumstances is None:
+            if len(missing) < short or not missing or judged.circumstances is None:
                 return [human]
             return [f"{'One' if short == 1 else f'{short}'} of: {'; '.join(missing)}.", human]
         case Rung.QUARANTINE:

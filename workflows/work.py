@@ -11,6 +11,7 @@ from typing import Final
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
+    from activities.saved import saved_work
     from contract import acts, gang
     from contract.fault import DataTrust
     from contract.identity import Target
@@ -58,6 +59,8 @@ class Work:
         self._joined: dict[str, gang.JobOnNode] = {}
         self._states: dict[str, gang.GangState] = {}
         self._first: dict[str, str] = {}
+        self._waits: dict[str, Deadline] = {}
+        """For each gang's checkpoint: what humans added to it."""
 
     # --- leave --------------------------------------------------------------------------------------------------------
 
@@ -165,9 +168,14 @@ class Work:
             gang.GangState,
             says=f"Waiting until {job.job} has saved a checkpoint.",
             timing=PERMIT,
+            deadline=self._waits.setdefault(job.job, Deadline(self._incident.policy.deadlines.checkpoint)),
             restart_on_change=True,
             stand=Stand.WITH_GANG,
         )
+        known = {(record.act, record.at) for record in self._incident.acts}
+        for record in state.acts:
+            if (record.act, record.at) not in known:
+                self._incident.keep_act(record)
         self._states[job.job] = state
         self._first[job.job] = state.first
         if state.checkpoint:
@@ -205,6 +213,7 @@ class Work:
                 ),
                 leave_out=tuple(sorted(gangs)),
                 permit=permit,
+                extended=deadline.added,
             )
 
         answer = await self._runner.act(
@@ -232,6 +241,12 @@ class Work:
         """Tell the jobs' owners what is about to happen: a job that starts again may read where to resume."""
         if self.in_gangs:
             await self._receipts(())
+            for job in self._jobs.jobs:
+                if job.unread:
+                    self._incident.note(
+                        f"{job.job} has no receipt: its object could not be read. See that it is there, and that the "
+                        "worker may get and patch its kind."
+                    )
 
     async def drained(self) -> None:
         """The work is gone from the node, or goes with it: tell the gangs."""
@@ -255,6 +270,7 @@ class Work:
                 checkpoints=tuple(mine),
                 ranks={job.job: job.ranks for job in self._jobs.jobs},
                 deadline=deadline.now,
+                evicted_at=drained.started_at if (drained := self._incident.steps.get(Step.DRAIN)) else None,
             ),
             gang.JobsFollowed,
             says="until the jobs have passed their checkpoints",
@@ -262,11 +278,20 @@ class Work:
         )
         if answer is None or not answer.jobs:
             return ""
+        for job in answer.jobs:
+            if job.at_end:
+                self._found_at_end(job.at_end)
         await self._receipts(answer.jobs)
         for job in answer.jobs:
             self._incident.facts[f"resumed {job.job}"] = sentences.followed(job)
         passed = sum(job.passed for job in answer.jobs)
         return f"{passed} of {len(answer.jobs)} jobs run again and have passed their checkpoints"
+
+    def _found_at_end(self, found: acts.JobCheckpoint) -> None:
+        """What a job saved when it was ended is known only now."""
+        self.checkpoints = tuple(found if item.job == found.job else item for item in self.checkpoints)
+        self._incident.facts[f"checkpoint {found.job}"] = sentences.checkpoint(found)
+        self._incident.saved = tuple(map(saved_work, self.checkpoints))
 
     def _is_mine(self, checkpoint: acts.JobCheckpoint) -> bool:
         """Of a gang, the incident that joined first follows the job for all."""
@@ -301,9 +326,9 @@ class Work:
     # --- what they stand on -------------------------------------------------------------------------------------------
 
     def _asking(self, job: gang.JobOnNode, *, covered: bool) -> gang.JoinGang:
-        return gang.JoinGang(
-            request=self._request(job), member=self._member(covered=covered), nudges=self._permits.nudges
-        )
+        extended = self._waits[job.job].added if job.job in self._waits else timedelta(0)
+        member = self._member(covered=covered).model_copy(update={"extended": extended})
+        return gang.JoinGang(request=self._request(job), member=member, nudges=self._permits.nudges)
 
     def _request(self, job: gang.JobOnNode) -> gang.GangRequest:
         policy = self._incident.policy

@@ -91,7 +91,8 @@ class GroupReplacer:
         group = self._auto_scaling.group(name)
         if group is None:
             return Launches(waits_for=f"{name} to launch an instance", obstacles=(f"the group {name} is gone",))
-        activities = self._auto_scaling.activities(name)
+        since = argument.survey.at or datetime.now(UTC)
+        activities = self._auto_scaling.activities(name, since - _NEIGHBOUR_WAITS)
         mine, left_over = launched_for(group, activities, argument)
         old = argument.target.identity.instance_id
         obstacles = [f"process {process['ProcessName']} is suspended" for process in group["SuspendedProcesses"]]
@@ -117,14 +118,14 @@ class GroupReplacer:
         image_id = template.get("ImageId", "") if template else ""
         reservation_id = reservation_of(instance, template)
         tags = {tag["Key"]: tag["Value"] for tag in group.get("Tags", [])} if group else {}
-        ec2 = self._auto_scaling.ec2
+        ec2, now = self._auto_scaling.ec2, datetime.now(UTC)
         return GroupFacts(
             identity=argument.target.identity,
-            now=datetime.now(UTC),
+            now=now,
             group=group,
             hooks=self._auto_scaling.hooks(group_name) if group else [],
             refreshes=self._auto_scaling.refreshes(group_name) if group else [],
-            activities=self._auto_scaling.activities(group_name) if group else [],
+            activities=self._auto_scaling.activities(group_name, now - preflight.LAUNCHES_LATELY) if group else [],
             has_template=has_template,
             template=template,
             image=ec2.image(image_id) if image_id.startswith("ami-") else None,

@@ -47,6 +47,7 @@ class KarpenterReplacer:
             for finding, says in (
                 (GroupFinding.GROUP_GONE, "" if pool else "the NodePool is gone: nothing would be launched"),
                 (GroupFinding.INSTANCE_GONE, self._why_gone(identity, claims)),
+                (GroupFinding.OTHER_REPAIRER, identity.fuse.says if identity.fuse else ""),
                 (GroupFinding.LAUNCHES_FAIL, _why_not_ready(pool)),
                 (
                     GroupFinding.FAILED_REPAIRS,

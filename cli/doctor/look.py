@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from kubernetes import client as kubernetes
 from temporalio.api.enums.v1 import TaskQueueType
@@ -16,8 +16,8 @@ from temporalio.exceptions import ApplicationError
 
 from activities.auto_scaling import AutoScaling
 from activities.cluster import Cluster
-from activities.identify import IdentifyNodeActivity
-from activities.preflight import GroupFacts, findings
+from activities.identities import IdentityReader
+from activities.preflight import LAUNCHES_LATELY, GroupFacts, findings
 from cli.connection import connect
 from cli.doctor.cloud import Group, rights
 from cli.doctor.findings import (
@@ -135,16 +135,13 @@ def _may(reviews: Any, call: Call, namespace: str) -> bool:
 def _of_groups(
     cluster: Cluster, aws: AutoScaling, nodes: list[dict[str, Any]], policy: Policy, namespace: str
 ) -> Iterator[Finding]:
-    def refuse(*_: Any) -> NoReturn:
-        raise AssertionError("looking at a machine asks for nothing")
-
     name = os.environ.get("NODEMEND_CLUSTER", "")
-    looking = IdentifyNodeActivity(cluster, aws, lambda: policy, refuse, refuse, name)
+    looking = IdentityReader(cluster, aws)
     # Of each group, one machine stands for all.
     groups: dict[str, NodeIdentity] = {}
     # Questions that come together are one call of AWS.
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as executor:
-        identities = list(executor.map(lambda node: looking.identity(name, node), nodes))
+        identities = list(executor.map(lambda node: looking.of(name, node), nodes))
     for identity in identities:
         if identity.group:
             groups.setdefault(identity.group, identity)
@@ -164,12 +161,13 @@ def _of_groups(
 def _facts(aws: AutoScaling, name: str, identity: NodeIdentity) -> GroupFacts:
     group = aws.group(name)
     tags = {tag["Key"]: tag["Value"] for tag in group.get("Tags", [])} if group else {}
+    now = datetime.now(UTC)
     return GroupFacts(
         identity=identity,
-        now=datetime.now(UTC),
+        now=now,
         group=group,
         hooks=aws.hooks(name),
         refreshes=aws.refreshes(name),
-        activities=aws.activities(name),
+        activities=aws.activities(name, now - LAUNCHES_LATELY),
         nodegroup=aws.eks.nodegroup(tags),
     )

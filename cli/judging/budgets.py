@@ -84,12 +84,7 @@ class Budget:
             working=node,
             others_working=others,
             opens_at=opens_at(rules.maintenance, now),
-            limits=GroupLimits(
-                max_concurrent=rules.max_concurrent,
-                max_disrupted_share=rules.max_disrupted_share,
-                max_quarantined_share=rules.max_quarantined_share,
-                min_working=rules.min_working,
-            ),
+            limits=GroupLimits.of(rules),
         )
         fleet = Area(name="the cluster", desired=self.size, working=node, others_working=others)
         return ClusterCount(groups=(group,), counted_at=now, cluster=fleet, policy=self.policy.budget)

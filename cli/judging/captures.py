@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import IO, Any, Final, NamedTuple
 
+from cli.judging.opening import Lines
 from detector.kmsg import parse
 
 LINE_MAX: Final = 1 << 16
@@ -102,7 +103,7 @@ class Counts:
 class Capture:
     """Reads a capture as a stream: nothing of it is kept but one line."""
 
-    stream: IO[bytes]
+    stream: IO[bytes] | Lines
     until: datetime
     """Times without a year are of the last year that ends before this."""
     counts: Counts = field(default_factory=Counts)

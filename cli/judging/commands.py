@@ -7,6 +7,7 @@ import typer
 
 from cli.errors import CommandError
 from cli.output import Output, OutputOption, plain, print_document
+from contract.corroboration import Corroboration
 from contract.names import ExitCode
 
 PolicyOption = Annotated[
@@ -24,6 +25,10 @@ TriedFact = Annotated[
     list[str] | None,
     typer.Option("--tried", help="A rung that was tried on it lately: reset-device, reboot. May be given twice."),
 ]
+WitnessFact = Annotated[
+    list[Corroboration] | None,
+    typer.Option("--witness", help="A second witness that is taken to confirm a doubtful line. May be given twice."),
+]
 SizeFact = Annotated[int, typer.Option("--group-size", min=1, help="Nodes of its group; the others are healthy.")]
 
 
@@ -37,6 +42,7 @@ def plan(
     instance_id: InstanceFact = "",
     instance_type: Annotated[str, typer.Option("--instance-type", help="Instance type of the node.")] = "",
     tried: TriedFact = None,
+    witness: WitnessFact = None,
     pods: Annotated[
         Path | None, typer.Option("--pods", help="Pods of the node, as `kubectl get pods -o json` (or yaml) has them.")
     ] = None,
@@ -57,7 +63,7 @@ def plan(
     from cli.judging.views import foresight_view
     from cli.policy_document import read_policy
 
-    given = Given(node, group, nodegroup, instance_id, instance_type, tuple(tried or ()))
+    given = Given(node, group, nodegroup, instance_id, instance_type, tuple(tried or ()), tuple(witness or ()))
     asked = Asked(given, line, rules, pods, group_size, datetime.now(UTC))
     seen = judge(asked, read_policy(policy))
     if output is Output.TABLE:
@@ -76,6 +82,7 @@ def replay(
     group: GroupFact = "",
     instance_id: InstanceFact = "",
     tried: TriedFact = None,
+    witness: WitnessFact = None,
     group_size: SizeFact = 16,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -91,7 +98,7 @@ def replay(
     from cli.judging.replay_view import replay_view
     from cli.policy_document import read_policy
 
-    facts = from_options(Given(node, group, "", instance_id, "", tuple(tried or ())))
+    facts = from_options(Given(node, group, "", instance_id, "", tuple(tried or ()), tuple(witness or ())))
     played = play(file, known_rules(rules), facts, read_policy(policy), group_size)
     if output is Output.TABLE:
         Console().print(replay_view(played))

@@ -13,7 +13,8 @@ from cli.judging.budgets import Budget, Permit
 from cli.judging.facts import ANY_INSTANCE, named_instance
 from cli.judging.play import Moment
 from cli.judging.reports import report_of
-from contract.corroboration import Circumstances
+from cli.judging.witnesses import assumed
+from contract.corroboration import Corroboration
 from contract.fault import EvidenceEnd, FaultReport, RemediationRequest, Verdict
 from contract.gates import GATED, Situation, demanded, worst
 from contract.identity import NodeIdentity
@@ -109,6 +110,8 @@ class Judge:
     identity: NodeIdentity
     policy: Policy
     size: int
+    witnesses: tuple[Corroboration, ...] = ()
+    """Second witnesses that are taken to be there."""
     events: list[Event] = field(default_factory=list)
     left_out: int = 0
     """Entries of the timeline beyond its bound."""
@@ -164,8 +167,9 @@ class Judge:
     def _decide(self, known: _Open, when: When) -> None:
         incident = known.incident
         rules = known.budget.rules
-        doubts = Circumstances(), rules.corroboration
-        plan = assess(incident.findings, self.identity, None, rules.replacement, *doubts)
+        around = assumed(self.witnesses, incident.findings)
+        found, doubts = (*incident.findings, *around.findings), (around.circumstances, rules.corroboration)
+        plan = assess(found, self.identity, None, rules.replacement, *doubts)
         mode = self._mode(drill=incident.request.drill)
         if incident.plan is None or not plan.decides_as(incident.plan):
             known.changed += 1

@@ -1,12 +1,18 @@
 """What is known of the node that is judged: from options, or read from its cluster. What is only assumed is said."""
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from cli.errors import CommandError
+from cli.judging.witnesses import LOOKED, NO_WITNESS, Around, assumed, is_in_doubt, looked_for
+from cli.process import reading_cluster
+from contract.corroboration import Circumstances, Corroboration
+from contract.fault import FaultReport
 from contract.identity import NodeIdentity
-from contract.names import ErrorType, ExitCode
+from contract.names import ExitCode
 
 if TYPE_CHECKING:
     from activities.auto_scaling import AutoScaling
@@ -16,12 +22,6 @@ _OTHERWISE: Final = "Or leave KUBECONFIG unset, and say the facts as options."
 ANY_GROUP: Final = "its group"
 ANY_INSTANCE: Final = "i-0123456789abcdef0"
 """Stands for the instance where nobody named one. EC2 gives ids of this form."""
-
-
-NO_WITNESS: Final = (
-    "No second witness was looked for: the device's counters, EC2, another source or the device's past may confirm a "
-    "doubtful line, and then it is acted on."
-)
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Given:
     instance_id: str = ""
     instance_type: str = ""
     tried: tuple[str, ...] = ()
+    witnesses: tuple[Corroboration, ...] = ()
+    """Second witnesses that are taken to be there."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,30 @@ class Facts:
     """Sentences: what was taken for granted, and what says otherwise."""
     pods: tuple[dict[str, Any], ...] | None = None
     """What runs on it; None where nobody said."""
+    witnesses: tuple[Corroboration, ...] = ()
+    look: Callable[[FaultReport], Around] | None = None
+    """Looks for second witnesses of a finding; None where there is nowhere to look."""
+
+    def around(self, reports: Sequence[FaultReport]) -> Around:
+        """Second witnesses of the findings that are in doubt."""
+        said = assumed(self.witnesses, reports)
+        doubtful = [report for report in reports if is_in_doubt(report)]
+        if self.look is None or not doubtful:
+            return said
+        seen = self.look(doubtful[0])
+        known = seen.circumstances
+        return Around(
+            Circumstances(
+                ec2=(*known.ec2, *said.circumstances.ec2),
+                ec2_asked=known.ec2_asked or said.circumstances.ec2_asked,
+                recurrence=(*known.recurrence, *said.circumstances.recurrence),
+            ),
+            (*seen.findings, *said.findings),
+        )
+
+    def witness_note(self) -> str:
+        """What to know about second witnesses of a doubtful line."""
+        return LOOKED if self.look else "" if self.witnesses else NO_WITNESS
 
 
 def from_options(given: Given, named: str = "") -> Facts:
@@ -54,12 +80,12 @@ def from_options(given: Given, named: str = "") -> Facts:
         given: the options.
         named: the instance that the kernel line itself names, if it does.
     """
-    assumed = []
+    guessed = []
     if not given.group:
-        assumed.append("No --group: it is taken for a machine of an Auto Scaling group, under the policy's default.")
+        guessed.append("No --group: it is taken for a machine of an Auto Scaling group, under the policy's default.")
     instance = given.instance_id or named
     if not instance:
-        assumed.append("No --instance-id: it is taken for an EC2 instance that its group can replace.")
+        guessed.append("No --instance-id: it is taken for an EC2 instance that its group can replace.")
     identity = NodeIdentity(
         cluster=os.environ.get("NODEMEND_CLUSTER", ""),
         node=given.node,
@@ -71,7 +97,7 @@ def from_options(given: Given, named: str = "") -> Facts:
         instance_type=given.instance_type,
         tried=given.tried,
     )
-    return Facts(identity, tuple(assumed))
+    return Facts(identity, tuple(guessed), witnesses=given.witnesses)
 
 
 def named_instance(fields: dict[str, str]) -> str:
@@ -87,25 +113,15 @@ def from_cluster(given: Given) -> Facts:
     Raises:
         CommandError: there is no such node, or the cluster or AWS refuses or cannot be reached.
     """
-    from temporalio.exceptions import ApplicationError
-
     from worker.clients import auto_scaling_client, cluster_client
-    from worker.errors import StartError
 
-    try:
+    with reading_cluster(_OTHERWISE):
         return _read(cluster_client(), auto_scaling_client(), given)
-    except StartError as error:
-        raise CommandError(str(error), _OTHERWISE, error.code) from error
-    except ApplicationError as error:
-        denied = error.type == ErrorType.ACCESS_DENIED
-        raise CommandError(
-            error.message, _OTHERWISE, ExitCode.NO_PERMISSION if denied else ExitCode.UNAVAILABLE
-        ) from error
 
 
 def _read(cluster: "Cluster", auto_scaling: "AutoScaling", given: Given) -> Facts:
-    from activities.identify import IdentifyNodeActivity
-    from contract.policy import Policy
+    from activities.identities import IdentityReader
+    from activities.traits import work_traits
 
     node = cluster.node(given.node)
     if node is None:
@@ -113,11 +129,7 @@ def _read(cluster: "Cluster", auto_scaling: "AutoScaling", given: Given) -> Fact
             f"There is no Node {given.node} in the cluster at {cluster.address}.", _OTHERWISE, ExitCode.NO_INPUT
         )
 
-    def refuse(*_: Any) -> NoReturn:
-        raise AssertionError("looking at a machine asks for nothing")
-
-    name = os.environ.get("NODEMEND_CLUSTER", "")
-    looking = IdentifyNodeActivity(cluster, auto_scaling, Policy, refuse, refuse, name)
+    looking = IdentityReader(cluster, auto_scaling)
     said = {
         "group": given.group,
         "nodegroup": given.nodegroup,
@@ -125,5 +137,8 @@ def _read(cluster: "Cluster", auto_scaling: "AutoScaling", given: Given) -> Fact
         "instance_type": given.instance_type,
         "tried": given.tried,
     }
-    identity = looking.identity(name, node).model_copy(update={field: value for field, value in said.items() if value})
-    return Facts(identity, pods=tuple(cluster.pods_on(given.node)))
+    identity = looking.of(os.environ.get("NODEMEND_CLUSTER", ""), node)
+    identity = identity.model_copy(update={field: value for field, value in said.items() if value})
+    pods = tuple(cluster.pods_on(given.node))
+    look = partial(looked_for, cluster, auto_scaling, node, identity, work_traits(pods).get("job", ""))
+    return Facts(identity, pods=pods, witnesses=given.witnesses, look=look)

@@ -16,10 +16,10 @@ from activities.pod_filters import Filtered, filter_pod
 from activities.pod_filters import Verdict as PodVerdict
 from cli.judging.budgets import Budget, Permit
 from cli.judging.captures import Captured
-from cli.judging.facts import NO_WITNESS, Facts
+from cli.judging.facts import Facts
 from cli.judging.play import Detector, Moment
 from cli.judging.reports import report_of
-from contract.corroboration import Circumstances
+from cli.judging.witnesses import is_in_doubt
 from contract.fault import FaultReport, Verdict
 from contract.gates import Situation, demanded
 from contract.identity import MachineKind
@@ -121,7 +121,9 @@ def _decided(report: FaultReport, text: str, facts: Facts, policy: Policy, now: 
         # As `identify` has it: where nothing replaces a machine, the policy may have people do it.
         identity = identity.model_copy(update={"kind": MachineKind.MANUAL})
     mode = rules.mode_for(drill=report.drill)
-    plan = assess((report,), identity, None, rules.replacement, Circumstances(), rules.corroboration)
+    around = facts.around((report,))
+    found = (report, *around.findings)
+    plan = assess(found, identity, None, rules.replacement, around.circumstances, rules.corroboration)
     steps: tuple[PlannedStep, ...] = ()
     permits: tuple[Permit, ...] = ()
     if mode is not Mode.OBSERVE and plan.rung is not Rung.OBSERVE:
@@ -129,7 +131,7 @@ def _decided(report: FaultReport, text: str, facts: Facts, policy: Policy, now: 
         kinds = [PermitKind.QUARANTINE, *([PermitKind.DISRUPTION] if plan.rung is not Rung.QUARANTINE else [])]
         permits = tuple(budget.ask(kind, (report,), now, _INCIDENT) for kind in kinds)
         steps = tuple(_steps(plan, rules, _Gates(rules, report.verdict, plan.confidence, now, facts)))
-    doubtful = report.verdict is Verdict.AMBIGUOUS and rules.corroboration.accepted
+    doubtful = is_in_doubt(report) and rules.corroboration.of_rule(report.corroboration).accepted
     moves = plan.rung in MENDING or plan.rung is Rung.REPLACE
     pods = _pods(facts, rules) if moves and facts.pods is not None else None
     return Foresight(
@@ -141,7 +143,7 @@ def _decided(report: FaultReport, text: str, facts: Facts, policy: Policy, now: 
         signature=report.signature,
         fields=report.fields,
         drill=report.drill,
-        assumed=(*facts.assumed, *([NO_WITNESS] if doubtful else [])),
+        assumed=(*facts.assumed, *filter(None, [facts.witness_note() if doubtful else ""])),
         says=_says(plan, mode, drill=report.drill),
         mode=mode,
         policy_version=policy.version,

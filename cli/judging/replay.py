@@ -10,7 +10,8 @@ from typing import IO, Final
 from cli.errors import CommandError
 from cli.judging.captures import Capture, Counts, Family
 from cli.judging.decisions import Decision, Event, Finding, Judge
-from cli.judging.facts import NO_WITNESS, Facts
+from cli.judging.facts import Facts
+from cli.judging.opening import Lines
 from cli.judging.play import Detector, Played
 from contract.model import Message
 from contract.names import ExitCode
@@ -58,7 +59,7 @@ def replay(file: str, rules: Catalogue, facts: Facts, policy: Policy, size: int)
     """Play a file, or standard input.
 
     Raises:
-        CommandError: it cannot be read.
+        CommandError: it cannot be read, or is no capture of a kernel log.
     """
     with ExitStack() as stack:
         if file == STDIN:
@@ -75,16 +76,32 @@ def replay(file: str, rules: Catalogue, facts: Facts, policy: Policy, size: int)
                     ExitCode.NO_INPUT,
                 ) from error
         try:
-            return play(file, Capture(stream, until), rules, facts, policy, size)
+            return _told(file, Lines(file, stream), until, rules, facts, policy, size)
         except OSError as error:
             raise CommandError(
                 f"{file} cannot be read: {error.strerror}.", "Give a file, or - for standard input.", ExitCode.NO_INPUT
             ) from error
 
 
+def _told(
+    file: str, lines: Lines, until: datetime, rules: Catalogue, facts: Facts, policy: Policy, size: int
+) -> Replayed:
+    played = play(file, Capture(lines, until), rules, facts, policy, size)
+    tally = played.tally
+    if not tally.records:
+        others = f", {tally.not_kernel} by other programs than the kernel" if tally.not_kernel else ""
+        unread = f", {tally.unparsable} of no form that is known" if tally.unparsable else ""
+        raise CommandError(
+            f"{file} holds no kernel record: {tally.lines} lines{others}{unread}. {lines.cut}".strip(),
+            "Give what dmesg, `cat /dev/kmsg`, `journalctl -k` or `journalctl -k -o json` printed.",
+            ExitCode.DATA,
+        )
+    return played.model_copy(update={"notes": (*played.notes, *([lines.cut] if lines.cut else []))})
+
+
 def play(file: str, capture: Capture, rules: Catalogue, facts: Facts, policy: Policy, size: int) -> Replayed:
     """Play a capture."""
-    judge = Judge(facts.identity, policy, size)
+    judge = Judge(facts.identity, policy, size, facts.witnesses)
     detector = Detector(rules, judge.take, judge.reboot)
     played = detector.play(capture.records())
     judge.close(detector.now)
@@ -126,7 +143,7 @@ def _notes(capture: Capture, played: Played, facts: Facts, judge: Judge) -> list
     if capture.family is not Family.KMSG and "facility" not in forms and played.matched:
         notes.append("Its form does not say who wrote a line: all count as the kernel's, none as a drill.")
     if any(decision.plan.rung is Rung.QUARANTINE for decision in judge.decisions):
-        notes.append(NO_WITNESS)
+        notes += filter(None, [facts.witness_note()])
     if capture.counts.unparsable:
         notes.append(f"{capture.counts.unparsable} lines are no records of this form: they were counted, and left out.")
     if judge.left_out or judge.findings_left_out or judge.decisions_left_out:

@@ -180,12 +180,7 @@ class Budgeted:
         asking = [item.request for item in self._queue.values()]
         named = {request.node for request in [*permits, *asking]}
         rules = self._policy.default
-        limits = GroupLimits(
-            max_concurrent=rules.max_concurrent,
-            max_disrupted_share=rules.max_disrupted_share,
-            max_quarantined_share=rules.max_quarantined_share,
-            min_working=rules.min_working,
-        )
+        limits = GroupLimits.of(rules)
         whole = Area(name="the cluster", **_tally(range(self._model.nodes), lost, closed, named, self._name))
         zones = [range(zone, self._model.nodes, self._model.zones) for zone in range(self._model.zones)]
         groups = [range(group, self._model.nodes, self._model.groups) for group in range(self._model.groups)]

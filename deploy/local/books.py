@@ -15,7 +15,8 @@ NO_CAPACITY: Final = (
     "We currently do not have sufficient trn1.32xlarge capacity in the Availability Zone you requested (us-west-2a). "
     "Our system will be working on provisioning additional capacity. Launching EC2 instance failed."
 )
-_KEPT: Final = 100
+_KEPT: Final = 500
+"""AWS keeps six weeks of them."""
 
 
 class Books:
@@ -27,7 +28,7 @@ class Books:
         self._owed: dict[str, int] = {}
         self._causes: dict[str, str] = {}
         self._numbers: Iterator[int] = itertools.count(1)
-        self._reboots_seen = 0
+        self._boots_seen = {"reboots": 0, "starts": 0}
         self.desired: dict[str, int] = {}
 
     def open(self, group: str, desired: int) -> None:
@@ -64,9 +65,12 @@ class Books:
         self._write(group, f"Terminating EC2 instance: {instance_id}", cause)
 
     def new_reboots(self) -> list[str]:
-        """Instances that somebody rebooted through EC2 since the last look."""
-        reboots: list[str] = self._aws.note()["reboots"]
-        new, self._reboots_seen = reboots[self._reboots_seen :], len(reboots)
+        """Instances that somebody rebooted through EC2, or started again, since the last look."""
+        told = self._aws.note()
+        new: list[str] = []
+        for page, seen in self._boots_seen.items():
+            new += told[page][seen:]
+            self._boots_seen[page] = len(told[page])
         return new
 
     def _cause(self, group: str, *, unhealthy: bool) -> str:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TICK_S: Final = 0.25
+_IDLE_SHARE: Final = 4
+"""A turn is followed by a pause this many times as long: with a thousand machines, listing them must not be all that
+the machine below does."""
 _BACK_OFF_S: Final = 5.0
 """The longest pause after failures in a row."""
 
@@ -152,10 +155,12 @@ class Fleet:
                 del self._machines[machine.instance_id]
 
     def _run(self) -> None:
-        failures = 0
-        while not self._stop.wait(min(_TICK_S * 2**failures, _BACK_OFF_S)):
+        failures, took = 0, 0.0
+        while not self._stop.wait(min(max(_TICK_S * 2**failures, _IDLE_SHARE * took), _BACK_OFF_S)):
+            started = time.thread_time()
             with self._lock:
                 errors = self._tick()
+            took = time.thread_time() - started
             # Whatever went wrong, the cloud goes on; a test reads the reason here.
             self.error = "; ".join(errors)
             self.turns += 1

@@ -14,7 +14,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -33,6 +33,7 @@ _attach = AutoScalingBackend.attach_instances
 _terminate = AutoScalingBackend.terminate_instance
 _update = AutoScalingResponse.update_auto_scaling_group
 _reboot = EC2Response.reboot_instances
+_start = EC2Response.start_instances
 _dispatch = DomainDispatcherApplication.__call__
 
 _lock: Final = threading.Lock()
@@ -41,6 +42,7 @@ _calls: Final[Counter[str]] = Counter()
 """Calls by action, of everybody but the local cloud itself and its tests."""
 _reported: Final[list[str]] = []
 _reboots: Final[list[str]] = []
+_starts: Final[list[str]] = []
 
 _TIMES: Final = ("StartTime", "EndTime", "EndDate", "StartDate")
 _THROTTLED: Final = (
@@ -91,10 +93,12 @@ def update_with_maintenance_policy(response: AutoScalingResponse) -> Any:
 
 
 def scaling_activities(response: AutoScalingResponse) -> ActionResult:
-    """``DescribeScalingActivities``: moto always answers with none."""
+    """``DescribeScalingActivities``, in pages of a hundred at most, the newest first: moto always answers with none."""
     activities = _pages["activities"].get(response._get_param("AutoScalingGroupName"), [])
-    most = response._get_int_param("MaxRecords", 100)
-    return ActionResult({"Activities": [_timed(activity) for activity in reversed(activities)][:most]})
+    begin = int(response._get_param("NextToken") or 0)
+    end = begin + min(response._get_int_param("MaxRecords", 100), 100)
+    page = [_timed(activity) for activity in reversed(activities)][begin:end]
+    return ActionResult({"Activities": page, **({"NextToken": str(end)} if end < len(activities) else {})})
 
 
 def told(action: str, empty: dict[str, Any]) -> Callable[[Any], ActionResult]:
@@ -116,6 +120,15 @@ def reboot_instances(response: Any) -> Any:
     """``RebootInstances``, of which moto keeps no trace."""
     answer = _reboot(response)
     _reboots.extend(response._get_param("InstanceIds", []))
+    return answer
+
+
+def start_instances(response: Any) -> Any:
+    """``StartInstances``: moto leaves the launch time as it was, and EC2 makes it that of the start."""
+    answer = _start(response)
+    for instance_id in response._get_param("InstanceIds", []):
+        response.ec2_backend.get_instance(instance_id).launch_time = datetime.now(UTC).replace(tzinfo=None)
+        _starts.append(instance_id)
     return answer
 
 
@@ -147,7 +160,7 @@ def _notebook(body: bytes, start_response: Any) -> Iterable[bytes]:
     with _lock:
         for page, written in json.loads(body or b"{}").items():
             _pages[page].update(written)
-        answer = json.dumps({"calls": _calls, "reported": _reported, "reboots": _reboots})
+        answer = json.dumps({"calls": _calls, "reported": _reported, "reboots": _reboots, "starts": _starts})
     start_response("200 OK", [("Content-Type", "application/json")])
     return [answer.encode()]
 
@@ -182,8 +195,11 @@ if __name__ == "__main__":
     auto_scaling.describe_instance_refreshes = told("DescribeInstanceRefreshes", {"InstanceRefreshes": []})
     ec2: Any = EC2Response
     ec2.describe_capacity_reservations = told("DescribeCapacityReservations", {"CapacityReservations": []})
+    # Moto crashes here (NotImplementedError); AWS leaves out what has no topology.
+    ec2.describe_instance_topology = told("DescribeInstanceTopology", {"Instances": []})
     ec2.report_instance_status = report_instance_status
     ec2.reboot_instances = reboot_instances
+    ec2.start_instances = start_instances
     dispatcher: Any = DomainDispatcherApplication
     dispatcher.__call__ = watched
     main()

@@ -6,6 +6,7 @@ says nothing at all.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeVar
@@ -52,7 +53,7 @@ class RuleDocument(Document):
         return value
 
 
-class _Findings(Document):
+class _Findings(Document, ABC):
     """What conditions, taints and EC2's words have in common."""
 
     component: str
@@ -63,9 +64,9 @@ class _Findings(Document):
     rules: tuple[RuleDocument, ...] = ()
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """What tells it from others of its kind."""
-        raise NotImplementedError
 
     def rule_for(self, reason: str) -> tuple[RuleDocument, dict[str, str]]:
         """The first rule that knows the reason. One that nobody has described is ambiguous: a human looks at it."""

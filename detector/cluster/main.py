@@ -26,10 +26,16 @@ from detector.cluster.settings import WatchSettings
 from detector.cluster.watching import TICK_S, Watching
 from detector.exporter import Exporter
 from detector.trouble import Trouble
+from detector.usage import problems, tell_usage
 
 _STUCK_S: Final = 120.0
 """A round that takes longer than its calls may (each is bounded) does not end."""
-_NOT_PREFIXED: Final = {"namespace": "POD_NAMESPACE", "identity": "POD_NAME"}
+_MORE: Final = (
+    ("KUBECONFIG", "service account", "The Kubernetes API, where it runs outside a pod."),
+    ("TEMPORAL_*", "localhost:7233", "As for every Temporal client: ADDRESS, NAMESPACE, API_KEY, TLS_*, PROFILE."),
+    ("AWS_*", "as for every SDK", "EC2: region and credentials."),
+)
+"""Variables that others read."""
 
 
 class Replica:
@@ -139,15 +145,14 @@ class Replica:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until told to stop."""
     if argv:
-        return _help(argv)
+        return tell_usage(argv, "nodemend watch-cluster", "Watch the cluster's Nodes.", WatchSettings, _MORE)
     try:
         settings = WatchSettings()
         load_keyring(os.environ)
         replica = Replica(settings)
     except ValidationError as error:
-        for problem in error.errors():
-            value = "" if problem["type"] == "missing" else f" (is {problem['input']!r})"
-            say(f"{_variable(str(problem['loc'][0]))}: {problem['msg']}{value}")
+        for problem in problems(error, WatchSettings):
+            say(problem)
         return ExitCode.CONFIG
     except CatalogueError as error:
         say(str(error))
@@ -162,37 +167,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: replica.stop())
     replica.run()
     return ExitCode.OK
-
-
-def _help(argv: Sequence[str]) -> int:
-    """There are no arguments: a table of the variables is what there is to say."""
-    asked = set(argv) <= {"-h", "--help"}
-    lines = [
-        "Usage: nodemend watch-cluster      Watch the cluster's Nodes. All settings are environment variables:",
-        "",
-        *(f"  {name:28} {default:18} {meaning}" for name, default, meaning in _variables()),
-        "",
-        "Exit codes: 0 stopped by a signal, 65 a rule cannot be used, 78 a setting is wrong.",
-    ]
-    print("\n".join(lines), file=sys.stdout if asked else sys.stderr)
-    return ExitCode.OK if asked else ExitCode.USAGE
-
-
-def _variables() -> list[tuple[str, str, str]]:
-    own = []
-    for name, field in WatchSettings.model_fields.items():
-        default = "required" if field.is_required() else "host name" if name == "identity" else str(field.default)
-        own.append((_variable(name), default, field.description or ""))
-    return [
-        *own,
-        ("KUBECONFIG", "service account", "The Kubernetes API, where it runs outside a pod."),
-        ("TEMPORAL_*", "localhost:7233", "As for every Temporal client: ADDRESS, NAMESPACE, API_KEY, TLS_*, PROFILE."),
-        ("AWS_*", "as for every SDK", "EC2: region and credentials."),
-    ]
-
-
-def _variable(name: str) -> str:
-    return name if name.isupper() else _NOT_PREFIXED.get(name, f"NODEMEND_{name.upper()}")
 
 
 def _version() -> str:

@@ -102,6 +102,7 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
             "storm_permits_over_limit",
             "storm_growth_100_to_1000",
             "storm_budget_history_events",
+            "storm_budget_history_kib",
         ),
     ),
     "replacement": (
@@ -111,9 +112,11 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
             "aws_calls_per_incident",
             "aws_calls_per_100_at_once",
             "incidents_failed_of_100_at_once",
-            "double_replacements",
-            "incidents_failed_under_faults",
         ),
+    ),
+    "replacement-faults": (
+        replacement.measure_under_faults,
+        ("double_replacements", "incidents_failed_under_faults"),
     ),
 }
 

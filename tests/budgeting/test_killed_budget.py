@@ -14,7 +14,7 @@ from temporalio.service import RPCError
 
 from activities.claim import read_owner
 from activities.cluster import Cluster
-from activities.identify import is_ready
+from activities.identities import is_ready
 from contract.names import NODEGROUP_LABEL, ActivityName, Outcome, budget_id
 from deploy.local.scene import NodeGroup
 from deploy.local.stack import CLUSTER, Stack

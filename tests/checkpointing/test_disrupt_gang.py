@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from activities.written import note
 from contract import acts
 from contract.acts import CheckpointStatus
 from contract.fault import DataTrust
-from contract.gang import GangLook, GangStage, RequestGangCheckpoint, TellGang, ToldGang
-from contract.names import ActivityName, ErrorType
+from contract.gang import GangCheckpoint, GangLook, GangStage, RequestGangCheckpoint, TellGang, ToldGang
+from contract.names import ActivityName, ErrorType, Step
 from contract.permit import AskPermit
+from contract.trail import System
 from tests.checkpointing.gang_play import GangPlay
 from tests.runbook.conftest import task_queue, temporal, world  # noqa: F401 - the same server and worker
 from tests.runbook.world import NOW, Stuck, World, fails, scripted_acts
@@ -99,6 +101,17 @@ async def test_dead_job_needs_no_permit_and_no_checkpoint(gang: GangPlay) -> Non
     await gang.leave("a")
 
 
+async def test_job_that_hangs_waits_for_no_permit_and_its_newest_is_still_named(gang: GangPlay) -> None:
+    gang.world.on(ActivityName.LOOK_AT_GANG, lambda _: GangLook(alive=True, hung=True, explanation="it hangs"))
+    await gang.join("a")
+    state = await gang.until_released("a")
+    assert ActivityName.ASK_PERMIT not in gang.world.names()
+    assert state.checkpoint is not None
+    (asked,) = gang.asked()
+    assert asked.permit is None
+    await gang.leave("a")
+
+
 async def test_node_whose_incident_has_leave_already_brings_it_along(gang: GangPlay) -> None:
     """Two jobs on two failing nodes: the second gang's permit could wait for the first's for ever."""
     await gang.join("a", covered=True)
@@ -133,12 +146,45 @@ async def test_incident_that_finds_out_later_that_data_is_suspect_tells_its_gang
     await gang.leave("a")
 
 
+async def test_human_s_extension_reaches_the_job_and_what_is_asked_is_the_same_request(gang: GangPlay) -> None:
+    stuck = Stuck()
+    gang.world.on(ActivityName.REQUEST_GANG_CHECKPOINT, stuck)
+    await gang.join("a")
+    await stuck.started.wait()
+    more = timedelta(minutes=10)
+    await gang.until_released("a", extended=more)
+    first, second = gang.asked()
+    assert stuck.cancelled == 1
+    assert second.request.deadline == first.request.deadline + more == gang.request().deadline + more
+    assert second.request.rules.urgent == first.request.rules.urgent + more
+    assert (second.nonce, second.asked_at, second.extended) == (first.nonce, first.asked_at, more)
+    assert (await gang.state()).requests == 1
+    await gang.leave("a")
+
+
+async def test_what_was_done_in_its_nodes_name_is_told_to_them_with_attempts_and_writes(gang: GangPlay) -> None:
+    def answer(argument: RequestGangCheckpoint) -> GangCheckpoint:
+        note(System.KUBERNETES, "exec", "/pods/train-0/exec", 101)
+        return GangCheckpoint(job=argument.request.job, status=CheckpointStatus.SAVED, step=1, uri="x")
+
+    gang.world.on(ActivityName.REQUEST_GANG_CHECKPOINT, fails(ErrorType.UNREACHABLE, "no API server"), answer)
+    await gang.join("a")
+    state = await gang.until_released("a")
+    told = {record.act: record for record in state.acts}
+    asked = told[ActivityName.REQUEST_GANG_CHECKPOINT]
+    assert (asked.step, [write.object for write in asked.trail.writes]) == (Step.CHECKPOINT, ["/pods/train-0/exec"])
+    assert (asked.trail.attempts, [failed.number for failed in asked.trail.failed]) == (2, [1])
+    await gang.leave("a")
+
+
 async def test_asking_that_fails_releases_the_nodes_and_says_so(gang: GangPlay) -> None:
     gang.world.on(ActivityName.REQUEST_GANG_CHECKPOINT, fails(ErrorType.ACCESS_DENIED, "Grant pods/exec."))
     await gang.join("a")
     state = await gang.until_released("a")
     assert state.checkpoint is not None
     assert (state.checkpoint.status, state.checkpoint.explanation) == (CheckpointStatus.FAILED, "Grant pods/exec.")
+    (record,) = [record for record in state.acts if record.act == ActivityName.REQUEST_GANG_CHECKPOINT]
+    assert record.error == "Grant pods/exec."
     await gang.leave("a")
 
 
@@ -210,7 +256,7 @@ async def test_whatever_happens_each_window_is_asked_once_and_nobody_is_released
     temporal: Client,  # noqa: F811
     seed: int,
 ) -> None:
-    """Faults, answers, time-outs, worker kills and stops in any order, over the real workflow on a real server."""
+    """Faults, answers, worker kills, stops and extensions in any order, over the real workflow on a real server."""
     chance = random.Random(seed)
     world = World()  # noqa: F811
     ends: list[tuple[str, bool, int]] = []
@@ -237,6 +283,9 @@ async def test_whatever_happens_each_window_is_asked_once_and_nobody_is_released
         changes: dict[str, Any] = {}
         if chance.random() < 0.15:
             changes = {"data": DataTrust.SUSPECT, "evidence_since": NOW}
+        if chance.random() < 0.2:
+            # A human has the answer waited for longer: it is the same request.
+            changes["extended"] = timedelta(seconds=chance.choice([1, 30]))
         stops_after = chance.uniform(0, 1.5) if chance.random() < 0.2 else 60.0
         try:
             async with asyncio.timeout(stops_after):
@@ -278,3 +327,17 @@ async def test_whatever_happens_each_window_is_asked_once_and_nobody_is_released
     assert len(trusted) == len(set(trusted)), "a window was asked twice"
     assert result.requests <= result.windows
     assert len((await gang.handle.fetch_history()).events) < 400
+
+
+@pytest.mark.parametrize("ranks_alive", [True, False])
+async def test_leave_is_asked_for_with_the_restart_that_the_budget_leaves_in_peace(
+    gang: GangPlay, ranks_alive: bool
+) -> None:
+    """Unless the fault kills the ranks: then the job cannot stay up, and waiting would only lose time."""
+    look = GangLook(alive=True, explanation="it runs", restarted_at=NOW)
+    gang.world.on(ActivityName.LOOK_AT_GANG, lambda _: look)
+    await gang.join("a", ranks_alive=ranks_alive)
+    await gang.until_released("a", ranks_alive=ranks_alive)
+    (asked,) = gang.world.arguments(ActivityName.ASK_PERMIT)
+    assert asked.request.restarted_at == (NOW if ranks_alive else None)
+    await gang.leave("a")

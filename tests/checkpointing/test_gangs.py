@@ -1,122 +1,42 @@
 """Gangs are found from the labels and owners that each project sets (D36), and their attempts from their objects."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from kubernetes import client
-from kubernetes.client import ApiException
 
 from activities.attempts import attempts
 from activities.gangs import KINDS, gang_of
 from activities.jobs import JobActivities
-from contract.gang import FindJobs, JobOnNode
-from deploy.local.scene import NodeGroup, add_pod, create_training_job, create_web, running_pods, wait_for
+from contract.gang import FindJobs, GangLook, GangMember, GangRequest, JobOnNode, LookAtGang
+from deploy.local.scene import NodeGroup, create_training_job, create_web, running_pods, wait_for
 from deploy.local.stack import Stack
 from tests.acting import Acting
+from tests.checkpointing.jobs import add_declaring, declared, program
+from tests.checkpointing.kinds import BY_KIND, SHAPES, add_rank, create, kinds_on
 from tests.conftest import MakeNodeGroup
 
-CRDS = Path(__file__).with_name("crds")
-BY_KIND = {kind.kind: kind for kind in KINDS}
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 DISRUPTION_IGNORED = {
     "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
 }
 IGNORING = {"podFailurePolicy": DISRUPTION_IGNORED}
 
-# Kind; spec and status of its object; labels of its pods; attempts that are left.
-SHAPES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, str], int | None]] = {
-    "JobSet": (
-        "JobSet",
-        {"failurePolicy": {"maxRestarts": 3}, "replicatedJobs": [{"name": "w", "template": {"spec": {}}}]},
-        {"restarts": 1},
-        {"jobset.sigs.k8s.io/jobset-name": "NAME", "batch.kubernetes.io/job-name": "NAME-w-0"},
-        2,
-    ),
-    "PyTorchJob": (
-        "PyTorchJob",
-        {"runPolicy": {"backoffLimit": 3}, "pytorchReplicaSpecs": {"Worker": {"restartPolicy": "OnFailure"}}},
-        {},
-        {"training.kubeflow.org/job-name": "NAME", "training.kubeflow.org/operator-name": "pytorchjob-controller"},
-        3,
-    ),
-    "MPIJob": (
-        "MPIJob",
-        {"runPolicy": {"backoffLimit": 4}},
-        {"replicaStatuses": {"Launcher": {"failed": 1}}},
-        {"training.kubeflow.org/job-name": "NAME", "training.kubeflow.org/operator-name": "mpi-operator"},
-        3,
-    ),
-    "RayCluster": ("RayCluster", {}, {}, {"ray.io/cluster": "NAME", "ray.io/node-type": "worker"}, None),
-    "RayJob": (
-        "RayJob",
-        {"backoffLimit": 2},
-        {"failed": 1},
-        {
-            "ray.io/cluster": "NAME-x7k2p",
-            "ray.io/originated-from-cr-name": "NAME",
-            "ray.io/originated-from-crd": "RayJob",
-        },
-        1,
-    ),
-    "LeaderWorkerSet": (
-        "LeaderWorkerSet",
-        {"replicas": 1},
-        {},
-        {"leaderworkerset.sigs.k8s.io/name": "NAME", "leaderworkerset.sigs.k8s.io/group-index": "0"},
-        None,
-    ),
-}
-
 
 @pytest.fixture(scope="module")
 def kinds(local_stack: Stack) -> Iterator[Any]:
-    """A client for objects of the kinds, whose definitions are served."""
-    with local_stack.kubernetes.connected() as api:
-        extensions: Any = client.ApiextensionsV1Api(api)
-        for path in sorted(CRDS.glob("*.yaml")):
-            extensions.create_custom_resource_definition(yaml.safe_load(path.read_text()))
-        objects: Any = client.CustomObjectsApi(api)
-
-        def served() -> bool:
-            try:
-                for shape in SHAPES.values():
-                    group, version = BY_KIND[shape[0]].api.split("/")
-                    objects.list_cluster_custom_object(group, version, BY_KIND[shape[0]].plural)
-            except ApiException:
-                return False
-            return True
-
-        wait_for(served, "the kinds to be served")
+    with kinds_on(local_stack) as objects:
         yield objects
 
 
 @pytest.fixture
 def group(node_group: MakeNodeGroup) -> NodeGroup:
     return node_group(2)
-
-
-def create(objects: Any, kind: str, namespace: str, name: str, spec: Any, status: Any) -> str:
-    """An object with its status. Returns its uid."""
-    group, version = BY_KIND[kind].api.split("/")
-    body = {"apiVersion": BY_KIND[kind].api, "kind": kind, "metadata": {"name": name}, "spec": spec}
-    made = objects.create_namespaced_custom_object(group, version, namespace, BY_KIND[kind].plural, body)
-    if status:
-        objects.patch_namespaced_custom_object_status(
-            group, version, namespace, BY_KIND[kind].plural, name, {"status": status}
-        )
-    return str(made["metadata"]["uid"])
-
-
-def add_rank(acting: Acting, name: str, node: str, namespace: str, labels: dict[str, str]) -> None:
-    """A pod as the kind's controller labels it: an owner that is not there would have it collected."""
-    add_pod(acting.stack, name, node=node, namespace=namespace, labels=labels, limits={"aws.amazon.com/neuron": "1"})
-    wait_for(lambda: len(running_pods(acting.stack, name, namespace)) == 1, name)
 
 
 def find(acting: Acting, node: str) -> tuple[JobOnNode, ...]:
@@ -165,6 +85,31 @@ def test_indexed_job_is_a_gang_and_the_real_controller_s_labels_find_it(
     assert (job.job, job.nodes, job.ranks, job.declared) == (f"{namespace}/Job/train", 2, 2, True)
     assert (job.attempts_left, job.ends) == (6, False)
     assert "ignores disruptions" in job.why
+
+
+def look(acting: Acting, node: str, job: str) -> GangLook:
+    argument = LookAtGang(
+        request=GangRequest(cluster="c", job=job, deadline=timedelta(minutes=10)),
+        members=(GangMember(target=acting.target(node)),),
+    )
+    found: GangLook = acting.do(JobActivities(acting.cluster, lambda _: None).look_at_gang, argument)
+    return found
+
+
+def test_gang_whose_ranks_run_and_take_no_step_hangs(
+    acting: Acting, group: NodeGroup, namespace: str, tmp_path: Path
+) -> None:
+    """It has nothing to disturb, and so waits for nobody's leave."""
+    annotations = declared("exec", command=program(tmp_path))
+    for number, node in enumerate(group.nodes):
+        add_declaring(acting, node, namespace, annotations, f"own-{number}", labels={"nodemend.io/gang": "own"})
+    job, standing = f"{namespace}/Gang/own", tmp_path / "standing.manifest.json"
+    assert not look(acting, group.nodes[0], job).hung, "nobody knows"
+    for ago, hung in ((timedelta(0), False), (timedelta(hours=2), True)):
+        standing.write_text(json.dumps({"at": 730, "time": (datetime.now(UTC) - ago).isoformat()}))
+        found = look(acting, group.nodes[0], job)
+        assert (found.alive, found.hung) == (True, hung)
+    assert "it took step 730, its last" in found.explanation
 
 
 def test_generic_label_makes_a_gang_of_what_no_table_knows(acting: Acting, group: NodeGroup, namespace: str) -> None:

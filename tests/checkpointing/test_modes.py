@@ -13,8 +13,10 @@ import pytest
 
 from activities.checkpoint_ask import AskedJob, Asking, Terms
 from activities.checkpoint_talk import Talk
-from contract.acts import CheckpointStatus
+from activities.follow import FollowActivity
+from contract.checkpoints import CheckpointStatus, JobCheckpoint
 from contract.fault import DataTrust
+from contract.gang import FollowedJob, FollowJobs
 from contract.policy import CheckpointPolicy, Otherwise
 from deploy.local.scene import NodeGroup
 from tests.acting import Acting
@@ -200,9 +202,49 @@ def test_job_that_saves_when_it_is_ended_is_told_how_long_it_has(
 
 def test_grace_period_that_does_not_suffice_is_said(acting: Acting, node: str, namespace: str, tmp_path: Path) -> None:
     add_declaring(acting, node, namespace, declared("sigterm", manifests=str(tmp_path), timeout="90s"), grace_s=30)
-    job = ask(acting, node)
+    for _ in range(2):
+        job = ask(acting, node)
     assert job.status is CheckpointStatus.FAILED
     assert "raise terminationGracePeriodSeconds" in job.explanation
+    (event,) = [e for e in acting.core.list_namespaced_event(namespace).items if e.reason == "GracePeriodTooShort"]
+    assert (event.involved_object.kind, event.involved_object.name, event.type) == ("Pod", "p", "Warning")
+    assert "declares 90 s for saving when it is ended, and its grace period is 30 s" in event.message
+
+
+def follow(acting: Acting, node: str, before: JobCheckpoint, evicted_at: datetime) -> FollowedJob:
+    """Follow the job, which runs, until it is past; at the latest at once."""
+    argument = FollowJobs(
+        target=acting.target(node), checkpoints=(before,), deadline=timedelta(0), evicted_at=evicted_at
+    )
+    (job,) = acting.do(FollowActivity(acting.cluster).follow_jobs, argument).jobs
+    assert isinstance(job, FollowedJob)
+    return job
+
+
+def test_what_a_job_saved_when_it_was_ended_is_verified_through_a_pod_that_sees_its_files(
+    acting: Acting, node: str, namespace: str, tmp_path: Path
+) -> None:
+    write_manifest(tmp_path, 500, minutes_ago=10)
+    add_declaring(acting, node, namespace, declared("sigterm", manifests=str(tmp_path)))
+    before = ask(acting, node)
+    # Whatever pod runs now has not been evicted: it stands for a rank elsewhere, or for the one that came anew.
+    evicted_at = datetime.now(UTC)
+    nothing = follow(acting, node, before, evicted_at).at_end
+    assert nothing is not None
+    assert nothing.status is CheckpointStatus.FAILED
+    assert "left no whole manifest; the newest from before is step 500" in nothing.explanation
+    (tmp_path / "730.bin").write_bytes(b"1234")
+    write_manifest(tmp_path, 730, files=[{"name": "730.bin", "size": 5}])
+    half = follow(acting, node, before, evicted_at).at_end
+    assert half is not None
+    assert "promises 730.bin with 5 bytes, which has 4 bytes" in half.explanation
+    write_manifest(tmp_path, 730, files=[{"name": "730.bin", "size": 4}])
+    job = follow(acting, node, before, evicted_at)
+    assert job.at_end is not None
+    assert (job.at_end.status, job.at_end.step, job.at_end.proof) == (CheckpointStatus.SAVED, 730, "file")
+    assert (job.saved_steps, job.passed) == (230, False)
+    write_manifest(tmp_path, 731)
+    assert follow(acting, node, job.at_end, evicted_at).passed
 
 
 # --- who is not asked ------------------------------------------------------------------------------------------------
@@ -217,6 +259,48 @@ def test_suspect_fault_names_the_last_manifest_from_before_it(
     add_declaring(acting, node, namespace, annotations, limits={NEURON: "16"})
     job = ask(acting, node, data=DataTrust.SUSPECT)
     assert (job.status, job.step, job.suspect, job.asks) == (CheckpointStatus.NAMED, 1000, 1, 0)
+
+
+def test_named_checkpoint_outlives_the_job_s_own_tidying(
+    acting: Acting, node: str, namespace: str, tmp_path: Path
+) -> None:
+    """The job runs on until it is evicted, and deletes its old checkpoints as it saves new ones."""
+    (tmp_path / "step-1000").mkdir()
+    (tmp_path / "step-1000" / "a.bin").write_bytes(b"weights")
+    files = [{"name": "step-1000/a.bin", "size": 7}]
+    write_manifest(tmp_path, 1000, minutes_ago=10, files=files)
+    add_declaring(acting, node, namespace, declared("observe", manifests=str(tmp_path)), limits={NEURON: "16"})
+    for _ in range(2):
+        job = ask(acting, node, data=DataTrust.SUSPECT)
+        assert job.kept.startswith(f"kept in {tmp_path}/nodemend-kept")
+    (tmp_path / "step-1000" / "a.bin").unlink()
+    (tmp_path / "1000.manifest.json").unlink()
+    kept = tmp_path / "nodemend-kept"
+    assert (kept / "step-1000" / "a.bin").read_bytes() == b"weights"
+    assert json.loads((kept / "1000.manifest.json").read_text())["step"] == 1000
+    assert ask(acting, node, data=DataTrust.SUSPECT).status is CheckpointStatus.FAILED, "what is kept is not listed"
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_named_checkpoint_in_s3_is_held_where_the_bucket_has_object_lock(
+    acting: Acting, node: str, namespace: str, locked: bool
+) -> None:
+    s3: Any = boto3.client("s3", region_name="us-east-1")
+    name = f"{namespace}-{locked}".lower()
+    s3.create_bucket(Bucket=name, ObjectLockEnabledForBucket=locked)
+    s3.put_object(Bucket=name, Key="run/900/a.bin", Body=b"1234")
+    files = [{"name": "900/a.bin", "size": 4}]
+    s3.put_object(Bucket=name, Key="run/900/manifest.json", Body=manifest(900, minutes_ago=20, files=files))
+    add_declaring(acting, node, namespace, declared("observe", manifests=f"s3://{name}/run"), limits={NEURON: "16"})
+    job = ask(acting, node, data=DataTrust.SUSPECT)
+    assert (job.status, job.step) == (CheckpointStatus.NAMED, 900)
+    if locked:
+        assert job.kept.startswith(f"held in {name} (S3 legal hold on 2 objects)")
+        for key in ("run/900/a.bin", "run/900/manifest.json"):
+            assert s3.get_object_legal_hold(Bucket=name, Key=key)["LegalHold"]["Status"] == "ON"
+    else:
+        assert job.kept == f"not protected: the bucket {name} has no Object Lock, so nothing in it can be held"
+    s3.close()
 
 
 def test_job_that_hangs_is_asked_nothing(acting: Acting, node: str, namespace: str, tmp_path: Path) -> None:

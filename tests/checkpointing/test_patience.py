@@ -27,6 +27,16 @@ def test_wait_is_bounded_and_a_job_can_only_shorten_it(
     assert why
 
 
+@given(usual=minutes, added=minutes, declared=st.none() | minutes)
+def test_what_a_human_adds_is_waited_whatever_the_job_declares(
+    usual: timedelta, added: timedelta, declared: timedelta | None
+) -> None:
+    before, _ = patience(usual, RULES, ranks_alive=True, unsaved=None, declared=declared)
+    after, why = patience(usual + added, RULES, ranks_alive=True, unsaved=None, declared=declared, extended=added)
+    assert after == before + added
+    assert "that a human added" in why
+
+
 @pytest.mark.parametrize(
     ("alive", "unsaved", "wanted"),
     [

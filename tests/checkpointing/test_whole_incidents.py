@@ -1,7 +1,9 @@
 """Whole incidents of jobs that span nodes: a real worker, real ranks, a process that really trains."""
 
+import asyncio
 import dataclasses
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,14 @@ from kubernetes import client as kubernetes
 
 from contract.fault import DataTrust
 from contract.gang import GangState
-from contract.names import RECEIPT_ANNOTATION, ActivityName, Outcome, gang_id
+from contract.incident import IncidentReport, StepRecord
+from contract.names import INCIDENT_QUERY, NODEGROUP_LABEL, RECEIPT_ANNOTATION, ActivityName, Outcome, Step, gang_id
 from deploy.jobs.nodemend_checkpoint import CheckpointAgent
 from deploy.local.machine import TRN1
 from deploy.local.scene import create_training_job, running_pods, wait_for
 from deploy.local.stack import CLUSTER, Stack
 from deploy.local.trainers import training
+from tests.checkpointing.jobs import declared, write_manifest
 from tests.conftest import MakeNodeGroup
 from tests.harness import (
     QUICK_POLICY,
@@ -96,6 +100,71 @@ async def test_two_failing_nodes_of_one_job_are_asked_once_and_never_wait_for_ea
         events = [e for e in core.list_namespaced_event(namespace).items if e.involved_object.kind == "Job"]
     reasons = {event.reason for event in events}
     assert {"NodeFailed", "NodeRepaired"} <= reasons
+
+
+def create_job_that_saves_at_its_end(stack: Stack, namespace: str, group: str, folder: Path) -> None:
+    """A Job of one rank."""
+    annotations = declared("sigterm", manifests=str(folder))
+    template = {
+        "metadata": {"labels": {"app": "train"}, "annotations": annotations},
+        "spec": {
+            "restartPolicy": "Never",
+            "nodeSelector": {NODEGROUP_LABEL: group},
+            "containers": [{"name": "main", "image": "local/never-pulled:1"}],
+        },
+    }
+    spec = {"completions": 1, "parallelism": 1, "template": template}
+    job = {"metadata": {"name": "train"}, "spec": spec}
+    with stack.kubernetes.connected() as api:
+        batch: Any = kubernetes.BatchV1Api(api)
+        batch.create_namespaced_job(namespace, job)
+
+
+@pytest.mark.timeout(300)
+async def test_job_that_saves_when_it_is_ended_is_believed_by_the_manifest_that_it_left_then(
+    local_stack: Stack, node_group: MakeNodeGroup, namespace: str, tmp_path: Path
+) -> None:
+    group, folder = node_group(2, ONE_ZONE), tmp_path / "checkpoints"
+    folder.mkdir()
+    write_manifest(folder, 500, minutes_ago=10)
+    create_job_that_saves_at_its_end(local_stack, namespace, group.name, folder)
+    wait_for(lambda: len(running_pods(local_stack, "train", namespace)) == 1, "the rank")
+    (rank,) = running_pods(local_stack, "train", namespace)
+    # It is followed until it is past; how long the job controller takes to make up for its pod does not matter.
+    patient = {**POLICY, "checkpoints": {"resume": "PT4M"}}
+    policy = write_policy(tmp_path / "policy.yaml", **{group.name: patient})
+
+    def saves_as_it_ends(evicted_at: datetime) -> None:
+        (folder / "730.manifest.json").write_text(
+            json.dumps({"step": 730, "uri": "ckpt/730", "time": evicted_at.isoformat()})
+        )
+        wait_for(lambda: rank.metadata.uid not in uids(), "the rank to end", 120)
+        wait_for(lambda: len(uids()) == 1, "the rank that comes anew", 120)
+        # From here on it trains again. Kubernetes' clock has seconds: this is not of the one that it began in.
+        write_manifest(folder, 900, minutes_ago=-0.1)
+
+    def uids() -> list[str]:
+        return [pod.metadata.uid for pod in running_pods(local_stack, "train", namespace)]
+
+    with running_worker(local_stack, policy, tmp_path):
+        fault = report_about(local_stack, rank.spec.node_name, data=DataTrust.TRUSTED)
+        incident = await send(await connect(local_stack), fault)
+        drained: list[StepRecord] = []
+        while not drained:
+            now = await incident.query(INCIDENT_QUERY, result_type=IncidentReport)
+            drained = [step for step in now.steps if step.step is Step.DRAIN]
+        await asyncio.to_thread(saves_as_it_ends, drained[0].started_at)
+        report = await incident.result()
+
+    job = f"{namespace}/Job/train"
+    assert report.outcome is Outcome.REPLACED
+    assert report.facts[f"checkpoint {job}"].startswith("saved step 730 at ckpt/730")
+    assert report.facts[f"checkpoint {job}"].endswith("its manifest read in the pod)")
+    assert report.facts[f"resumed {job}"].startswith("past its checkpoint")
+    (saved,) = [item for item in report.saved if item.job == job]
+    assert (saved.status, saved.saved_steps, saved.lost_steps) == ("saved", 230, 0)
+    receipt = json.loads(job_of(local_stack, namespace).metadata.annotations[RECEIPT_ANNOTATION])
+    assert (receipt["checkpoint"], receipt["step"], receipt["passed_checkpoint"]) == ("saved", 730, True)
 
 
 @pytest.mark.thorough

@@ -1,5 +1,6 @@
 """The digest that proves a report's origin: it changes with what decisions rest on, and with nothing else."""
 
+import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.corroboration import RuleCorroboration
 from contract.fault import DataTrust, EvidenceEnd, Verdict
 from contract.names import CLUSTER_FINDING_DIGESTS_ANNOTATION, FINDING_DIGESTS_ANNOTATION
-from contract.proof import DIGESTS_MAX, annotation_of, digest, is_proven, with_digest
+from contract.proof import _FACTS, DIGESTS_MAX, annotation_of, digest, is_proven, with_digest
 from tests.runbook.world import finding
 
 TRUE = finding()
@@ -33,6 +35,7 @@ TRUE = finding()
         {"facility": TRUE.facility + 1},
         {"drill": not TRUE.drill},
         {"source": "another"},
+        {"corroboration": RuleCorroboration()},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -44,6 +47,12 @@ def test_more_of_the_same_finding_has_the_same_digest() -> None:
     later = {"count": 9, "last_seq": 99, "last_seen": datetime.now(UTC), "fields": {"machine.uptime_s": "7"}}
     assert digest(TRUE.model_copy(update=later)) == digest(TRUE)
     assert digest(TRUE.model_copy(update={"instance_id": None})) == digest(TRUE)
+
+
+def test_digest_of_a_report_whose_rule_asks_for_nothing_is_that_of_detectors_which_know_no_asking() -> None:
+    """A worker of 0.3 believes a detector of 0.2: what the field adds is not there where it is not used."""
+    before_0_3 = TRUE.model_dump_json(include=set(_FACTS))
+    assert digest(TRUE) == hashlib.sha256(before_0_3.encode()).hexdigest()[:32]
 
 
 @given(st.lists(st.text("0123456789abcdef", min_size=32, max_size=32), max_size=3 * DIGESTS_MAX))

@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from activities.circumstances import proven_serials, recurrences
-from contract.corroboration import Circumstances, Corroboration, CorroborationPolicy
+from contract.corroboration import Circumstances, Corroboration, CorroborationPolicy, RuleCorroboration
 from contract.fault import EvidenceEnd, FaultReport, Verdict
 from contract.memory import FailedMachine, Failure
 from contract.names import DEVICE_COUNTERS, ClusterSource
@@ -200,6 +200,8 @@ def test_nothing_is_destroyed_in_doubt(
 def test_more_evidence_lowers_neither_the_rung_nor_at_the_same_rung_of_one_verdict_the_confidence(
     findings: list[FaultReport], more: FaultReport, known: Circumstances | None, rules: CorroborationPolicy
 ) -> None:
+    # What has the key of a known finding is that finding again, and an incident takes it in place of the other.
+    assume(more.key not in {found.key for found in findings})
     before = assess(findings, identity(), None, ReplacementPolicy(), known, rules)
     after = assess([*findings, more], identity(), None, ReplacementPolicy(), known, rules)
     assert ORDER.index(after.rung) >= ORDER.index(before.rung)
@@ -250,3 +252,55 @@ def test_serial_number_counts_only_where_the_nodes_digest_vouches_for_it() -> No
     """The digest is over the signature, and not over the other fields, which whoever may signal could change."""
     fields = {"serial-num": "19fc", "serial": "forged"}
     assert proven_serials(doubtful(signature="dma/nd-id=3/serial-num=19fc", fields=fields)) == {"19fc"}
+
+
+RETIRED = Circumstances(ec2=(RETIREMENT,), ec2_asked=True)
+
+
+@pytest.mark.parametrize("asked", [kind for kind in Corroboration if kind is not Corroboration.EC2])
+def test_witness_that_cannot_confirm_the_rule_ends_no_doubt(asked: Corroboration) -> None:
+    """Each rule declares which kinds can: EC2's word is taken by the policy, and not by this rule."""
+    plan = decide(doubtful(corroboration=RuleCorroboration(by=(asked,))), known=RETIRED)
+    assert plan.rung is Rung.QUARANTINE
+    assert decide(doubtful(corroboration=RuleCorroboration(by=(asked, Corroboration.EC2))), known=RETIRED).rung is (
+        Rung.REPLACE
+    )
+
+
+def test_code_that_no_catalogue_lists_goes_to_a_human_whatever_else_is_seen() -> None:
+    unknown = doubtful(corroboration=RuleCorroboration(by=()))
+    plan = decide(unknown, known=RETIRED)
+    assert plan.rung is Rung.QUARANTINE
+    assert [change.split(":")[0] for change in plan.would_change] == ["A human"]
+    approved = assess((unknown,), identity(), Override(by="ada", reason="seen"), ReplacementPolicy(), RETIRED)
+    assert approved.rung is Rung.REPLACE
+
+
+@pytest.mark.parametrize("verdict", [Verdict.HARDWARE, Verdict.REPAIRABLE])
+def test_rule_that_asks_for_a_witness_destroys_nothing_without_one_however_sure_it_is(verdict: Verdict) -> None:
+    asks = RuleCorroboration(by=(Corroboration.EC2, Corroboration.RECURRENCE))
+    sure = finding(verdict=verdict, evidence_end=EvidenceEnd.BOOT, corroboration=asks)
+    rules = ReplacementPolicy(reboot=RebootMode.REPAIRABLE)
+    alone = assess((sure,), identity(), None, rules, Circumstances(), CorroborationPolicy())
+    confirmed = assess((sure,), identity(), None, rules, RETIRED, CorroborationPolicy())
+    assert (alone.rung, alone.confidence) == (Rung.QUARANTINE, Confidence.LOW)
+    assert confirmed.rung is (Rung.REPLACE if verdict is Verdict.HARDWARE else Rung.REBOOT)
+
+
+@pytest.mark.parametrize(
+    ("of_rule", "of_policy", "proven"), [(1, 1, True), (2, 1, False), (1, 2, False), (2, 2, False)]
+)
+def test_policy_may_ask_for_more_witnesses_than_the_rule_and_never_for_fewer(
+    of_rule: int, of_policy: int, proven: bool
+) -> None:
+    plan = decide(doubtful(corroboration=RuleCorroboration(needed=of_rule)), known=RETIRED, needed=of_policy)
+    assert (plan.rung is Rung.REPLACE) is proven
+
+
+def test_proof_of_one_finding_is_no_proof_of_another_rules() -> None:
+    """Told with a line that only a human may judge, a proven one is acted on, and for its own reason."""
+    unknown = doubtful(signature="new/3", seq=1, corroboration=RuleCorroboration(by=()))
+    known = doubtful(seq=2, corroboration=RuleCorroboration())
+    plan = decide(unknown, known, known=RETIRED)
+    assert plan.rung is Rung.REPLACE
+    assert decide(unknown, known).rung is Rung.QUARANTINE

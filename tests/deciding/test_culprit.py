@@ -3,14 +3,21 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activities.accusation import accusation, is_vouched_for
 from activities.culprit import Kind, Sign, likeliest, signs, suspect
+from contract.corroboration import Circumstances, CorroborationPolicy
 from contract.culprit import CulpritSearch, Suspect
+from contract.fault import FaultReport, Verdict
 from contract.identity import Ownership
 from contract.names import OWNER_ANNOTATION
-from tests.runbook.world import NOW
+from contract.plan import Rung
+from contract.replacement import ReplacementPolicy
+from tests.runbook.world import NOW, finding, identity
+from workflows.assess import assess
 from workflows.culprit import asks, named, remedy
 
 MINUTE = timedelta(minutes=1)
@@ -133,3 +140,37 @@ def test_human_is_asked_once_and_not_about_what_an_incident_has() -> None:
     )
     assert "`resume`" in remedy(found)
     assert "Nothing is seen" in named(CulpritSearch(job="team/Job/train", nodes=3))
+
+
+HANG = finding(verdict=Verdict.ELSEWHERE, node="complaining", reason="NeuronHasError_HANG_ON_COLLECTIVES")
+BAD = node(condition("NeuronHealth", "True", "NeuronHasError_DMA_ERROR"))
+
+
+def accused(**changes: Any) -> FaultReport:
+    found = Suspect(node="n", instance_id="i-0123456789abcdef0", evidence=("its condition says so",))
+    return accusation([HANG], "team/Job/train", found, BAD, "team/Job/train hangs").model_copy(update=changes)
+
+
+def test_all_who_complain_of_one_hang_accuse_with_one_finding_that_leaves_doubt() -> None:
+    another = HANG.model_copy(update={"node": "another", "first_seen": NOW})
+    found = Suspect(node="n", instance_id="i-0123456789abcdef0", evidence=("something else",))
+    assert accusation([another], "team/Job/train", found, BAD, "x").key == accused().key
+    alone = assess((accused(),), identity(), None, ReplacementPolicy(), Circumstances(), CorroborationPolicy())
+    assert alone.rung is Rung.QUARANTINE
+
+
+def test_accusation_is_believed_only_where_the_accused_nodes_own_conditions_bear_it_out() -> None:
+    assert is_vouched_for(accused(), BAD, {})
+    for innocent in (node(), node(condition("KernelLogHealth", "True")), node(condition("NeuronHealth", "False"))):
+        assert not is_vouched_for(accused(), innocent, {})
+
+
+@pytest.mark.parametrize("claim", [{"verdict": Verdict.HARDWARE}, {"corroboration": None}])
+def test_accusation_that_claims_more_than_a_search_can_know_is_not_believed(claim: dict[str, Any]) -> None:
+    """Anybody with Temporal's credentials can send one: then it may not have a machine replaced."""
+    assert not is_vouched_for(accused(**claim), BAD, {})
+
+
+def test_rehearsal_of_a_hang_accuses_in_a_rehearsal() -> None:
+    found = Suspect(node="n", evidence=("x",))
+    assert accusation([HANG.model_copy(update={"drill": True})], "team/Job/train", found, BAD, "x").drill

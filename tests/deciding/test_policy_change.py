@@ -9,8 +9,8 @@ from contract.corroboration import Corroboration, CorroborationPolicy
 from contract.fault import RemediationRequest
 from contract.gates import Gate
 from contract.names import Step
-from contract.policy import Deadlines, GroupPolicy, Mode
-from contract.replacement import NodeJob, RebootMode, ReplacementPolicy
+from contract.policy import CheckpointPolicy, Deadlines, DrainEscalation, GroupPolicy, Mode, OnCulprit, Otherwise
+from contract.replacement import Answer, GroupFinding, NodeJob, RebootMode, ReplacementPolicy, ReturningMachine
 from tests.runbook.world import NOW
 from workflows.corroborate import suffice
 from workflows.incident_state import Incident
@@ -26,6 +26,11 @@ policies = st.builds(
     gates=st.sampled_from([(), (Gate(before=Step.DISRUPT),), (Gate(before=Step.REPLACE, approvals=2),)]),
     evict_unmanaged_pods=st.booleans(),
     evict_local_storage_pods=st.booleans(),
+    drain_escalation=st.sampled_from(DrainEscalation),
+    culprits=st.sampled_from(OnCulprit),
+    checkpoints=st.builds(
+        CheckpointPolicy, malformed=st.sampled_from(Otherwise), last_attempt=st.sampled_from(Otherwise)
+    ),
     corroboration=st.builds(
         CorroborationPolicy,
         accepted=kinds,
@@ -33,14 +38,21 @@ policies = st.builds(
         independent=st.sampled_from([(), ("FabricHealthy",)]),
     ),
     replacement=st.builds(
-        ReplacementPolicy, reboot=st.sampled_from(RebootMode), device_reset=st.sampled_from([None, RESET])
+        ReplacementPolicy,
+        reboot=st.sampled_from(RebootMode),
+        device_reset=st.sampled_from([None, RESET]),
+        answers=st.dictionaries(st.sampled_from(GroupFinding), st.sampled_from([Answer.WAIT, Answer.ASK]), max_size=3),
+        probe=st.sampled_from([None, RESET]),
+        required_daemon_sets=st.sampled_from([(), ("a",), ("b", "a")]),
+        returning_machine=st.sampled_from(ReturningMachine),
+        failed_repairs_max=st.integers(1, 5),
     ),
 )
 
 
 def no_looser(one: GroupPolicy, other: GroupPolicy) -> bool:
     """Whether the first allows nothing that the second forbids."""
-    order = tuple(Mode)
+    order, escalations, cautious = tuple(Mode), tuple(DrainEscalation), tuple(Answer)
     return (
         order.index(one.mode) <= order.index(other.mode)
         and order.index(one.drills) <= order.index(other.drills)
@@ -48,10 +60,25 @@ def no_looser(one: GroupPolicy, other: GroupPolicy) -> bool:
         and all(gate in one.gates for gate in other.gates)
         and one.evict_unmanaged_pods <= other.evict_unmanaged_pods
         and one.evict_local_storage_pods <= other.evict_local_storage_pods
+        and escalations.index(one.drain_escalation) <= escalations.index(other.drain_escalation)
+        and (one.culprits is OnCulprit.NAME or other.culprits is not OnCulprit.NAME)
+        and (one.checkpoints.malformed is Otherwise.ASK or other.checkpoints.malformed is not Otherwise.ASK)
+        and (one.checkpoints.last_attempt is Otherwise.ASK or other.checkpoints.last_attempt is not Otherwise.ASK)
         and set(one.corroboration.accepted) <= set(other.corroboration.accepted)
         and one.corroboration.needed >= other.corroboration.needed
         and set(one.corroboration.independent) <= set(other.corroboration.independent)
         and (one.replacement.reboot is RebootMode.NEVER or other.replacement.reboot is not RebootMode.NEVER)
+        and all(
+            cautious.index(one.replacement.answer(found)) >= cautious.index(other.replacement.answer(found))
+            for found in other.replacement.answers
+        )
+        and (one.replacement.probe is not None or other.replacement.probe is None)
+        and set(one.replacement.required_daemon_sets) >= set(other.replacement.required_daemon_sets)
+        and (
+            one.replacement.returning_machine is ReturningMachine.REFUSE
+            or other.replacement.returning_machine is ReturningMachine.WATCH
+        )
+        and one.replacement.failed_repairs_max <= other.replacement.failed_repairs_max
         and (one.replacement.device_reset is None or other.replacement.device_reset is not None)
     )
 

@@ -75,7 +75,12 @@ CASES: dict[str, Json] = {
             "rules": {"ours.yaml": "rules: []\n"},
         },
         "payloads": {"keysSecret": "nodemend-payload-keys", "key": "2026-12"},
-        "pager": {"enabled": True, "secret": "nodemend-pager", "uiUrl": "https://temporal.example.com"},
+        "pager": {
+            "enabled": True,
+            "secret": "nodemend-pager",
+            "uiUrl": "https://temporal.example.com",
+            "acknowledgePort": 8086,
+        },
     },
     "detector-only": {
         "cluster": "llama",

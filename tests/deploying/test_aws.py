@@ -36,6 +36,21 @@ def test_every_action_that_is_allowed_is_one_that_the_code_calls() -> None:
     assert allowed_actions() == called
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        "ec2:TerminateInstances",
+        "autoscaling:SetDesiredCapacity",
+        "autoscaling:UpdateAutoScalingGroup",
+        "autoscaling:DetachInstances",
+        "autoscaling:ResumeProcesses",
+    ],
+)
+def test_a7_a8_a14_no_instance_is_ended_past_its_group_and_no_group_is_made_smaller(action: str) -> None:
+    """Past its group the hooks run too late (A8); a smaller group ends others, and asks no budget (A7, A14)."""
+    assert action not in allowed_actions()
+
+
 def test_nothing_but_looking_is_allowed_on_everything() -> None:
     anywhere = {
         action

@@ -176,3 +176,16 @@ def test_users_rule_comes_before_ours(tmp_path: Path) -> None:
     match = catalogue([BUILT_IN, tmp_path]).match("test NEURON_HW_ERR=DMA_ERROR test")
     assert match
     assert match.rule.id == "my-rule"
+
+
+def test_every_rule_that_leaves_doubt_says_what_ends_it() -> None:
+    """Issue 9: corroboration before anything destructive where a rule asks."""
+    silent = [rule.id for rule in load_rules([BUILT_IN]) if rule.verdict == "ambiguous" and rule.corroboration is None]
+    assert silent == []
+
+
+@pytest.mark.parametrize("line", ["NEURON_HW_ERR=BRAND_NEW nd-id=1", "NVRM: Xid (PCI:0000:06:00): 1199, something"])
+def test_unknown_code_of_a_known_family_can_be_confirmed_by_a_human_alone(line: str) -> None:
+    match = RULES.match(line)
+    assert match is not None
+    assert match.rule.corroboration == {"by": [], "needed": 1}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from contract.names import KERNEL_LOG_HEALTH
 from detector.conditions import DRILL_ENDS_S, LOG_HEALTH, LOSS_ENDS_S, Conditions
 
 
@@ -24,6 +25,11 @@ def report(signature: str = "s", **changes: Any) -> dict[str, Any]:
 def said(conditions: Conditions, kind: str = "NeuronHealth") -> "str | None":
     fault = conditions.worst().get(kind)
     return fault["reason"] if fault else None
+
+
+def test_detectors_own_condition_has_the_name_that_the_worker_knows() -> None:
+    """The detector's watch imports the standard library alone, so it has a constant of its own."""
+    assert LOG_HEALTH == KERNEL_LOG_HEALTH
 
 
 def test_c9_condition_says_the_worst_and_no_later_fault_hides_it() -> None:

@@ -103,7 +103,7 @@ def deliver(folder: Path, delivered: list[str]) -> None:
 
 
 @given(crashes=st.lists(st.tuples(st.integers(0, 14), st.floats(0, 1)), max_size=5), courier=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_k6_killed_at_any_act_on_the_disk_nothing_is_lost_and_nothing_is_two_findings(
     tmp_path_factory: pytest.TempPathFactory, crashes: list[tuple[int, float]], courier: bool
 ) -> None:

@@ -201,7 +201,7 @@ async def test_temporal_away_the_node_is_told_and_temporal_gets_all_in_order_lat
     assert len(world.events()) == 3
 
 
-async def test_kubernetes_away_temporal_is_told_and_the_node_later(world: World) -> None:
+async def test_c13_kubernetes_away_temporal_is_told_and_the_node_later(world: World) -> None:
     with world.detector.running(**NO_KUBERNETES):
         world.detector.write(HBM.format(device=0))
         world.delivered(temporal=1, node=0)

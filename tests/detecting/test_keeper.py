@@ -20,7 +20,7 @@ def make(folder: Path) -> Keeper:
     return Keeper(Spool(str(folder)), lambda: None)
 
 
-def test_k23_hung_disk_stops_no_reader_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c19_k23_hung_disk_stops_no_reader_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hung, answers = threading.Event(), threading.Event()
     fsync = os.fsync
 

@@ -283,3 +283,13 @@ class TestRealDevice:
         assert len(found) == 1
         assert found[0].seq > newest
         assert is_drill(found[0])
+
+    def test_k2_record_that_escaping_makes_four_times_as_long_is_read_whole(self) -> None:
+        """Older kernels emit up to 8192 bytes (CONSOLE_EXT_LOG_MAX); what cannot be read at once is never read."""
+        assert BUFFER >= 8192
+        reader = Reader("/dev/kmsg", None)
+        list(reader.read())
+        Path("/dev/kmsg").write_bytes(b"<6>nodemend test " + b"\xff" * 450 + b"\n")
+        raws = [raw for raw in reader.batch().raws if b"test \\xff" in raw]
+        reader.close()
+        assert [raw.count(b"\\xff") for raw in raws] == [450]

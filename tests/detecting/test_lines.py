@@ -79,6 +79,11 @@ class TestCutLines:
         assert {rule for _, rule in found} == {"kernel-oops"}
 
 
+@pytest.mark.parametrize("before", ["", "[   12.345678] ", "kernel: ", "neuron:ncdev_printk: ", "<3>"])
+def test_k14_no_prefix_is_needed_and_none_hinders(before: str) -> None:
+    assert sift(raw(7, f"{before}NEURON_HW_ERR=DMA_ERROR nd-id=1")) == [(7, "neuron-hardware-error")]
+
+
 def test_k16_text_that_the_kernel_escaped_is_found() -> None:
     assert sift(raw(1, "pid:1\n\tNEURON_HW_ERR=DMA_ERROR nd-id=2")) == [(1, "neuron-hardware-error")]
 

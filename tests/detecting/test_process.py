@@ -148,8 +148,8 @@ def test_second_detector_on_the_same_folder_waits(detector: Detector, tmp_path: 
 @pytest.mark.parametrize(
     ("wrong", "code", "says"),
     [
-        ({"NODEMEND_CLUSTER": ""}, 78, "NODEMEND_CLUSTER"),
-        ({"NODEMEND_DETECTOR_ADDRESS": "here"}, 78, "NODEMEND_DETECTOR_ADDRESS: Value error, must be host:port"),
+        ({"NODEMEND_CLUSTER": ""}, 78, "NODEMEND_CLUSTER: must be set"),
+        ({"NODEMEND_DETECTOR_ADDRESS": "here"}, 78, "NODEMEND_DETECTOR_ADDRESS: must be host:port"),
         ({"NODEMEND_DETECTOR_ADDRESS": "192.0.2.1:80"}, 78, "NODEMEND_DETECTOR_ADDRESS 192.0.2.1:80 cannot be used"),
         ({"NODEMEND_INSTANCE_ID": "mine"}, 78, "NODEMEND_INSTANCE_ID"),
         ({"NODEMEND_SPOOL_DIR": "/proc/nothing"}, 78, "NODEMEND_SPOOL_DIR"),
@@ -216,3 +216,21 @@ class TestOnTheRealLog:
             lost = detector.get("/metrics")[1]
             assert 'nodemend_detector_records_lost_total{reason="while_away"} 0' in lost
             assert 'nodemend_detector_records_lost_total{reason="before_first"} 0' in lost
+
+    def test_k8_k22_each_fault_of_a_flood_before_the_start_is_found_and_each_record_accounted_for(
+        self, tmp_path: Path
+    ) -> None:
+        """It waits in the ring when the detector starts: more than one round of reading."""
+        faults = [f"CODE_{number}_{tmp_path.name.upper()}" for number in range(5)]
+        for number in range(1000):
+            text = f"NEURON_HW_ERR={faults[number // 200]} nd-id=1" if number % 200 == 199 else f"flood {number}"
+            Path("/dev/kmsg").write_text(f"<6>nodemend test {text}\n")
+        detector = Detector(tmp_path, NOWHERE)
+        with detector.running(NODEMEND_KMSG="/dev/kmsg"):
+            wait_until(lambda: all(any(fault in told for told in found(detector)) for fault in faults))
+            assert detector.metric("nodemend_detector_records_read_total") >= 1000
+
+
+def found(detector: Detector) -> list[str]:
+    """What it has put on the disk."""
+    return [str(entry) for entry in read_entries(str(detector.spool))[0] if entry["kind"] == "finding"]

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.last_resort import Limits, Resort, resort
-from activities.pod_filters import HANGS_AFTER, Filtered, Verdict, Wave, next_wave
+from activities.leaving import next_wave
+from activities.pod_filters import HANGS_AFTER, Filtered, Verdict, Wave
 from contract.policy import DrainEscalation
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
@@ -90,13 +91,13 @@ def test_lower_priority_first_and_what_is_critical_to_the_system_last() -> None:
     low, high = refused("low", priority=-10), refused("high", priority=1000)
     cluster = refused("dns", priority=2_000_000_000, priority_class="system-cluster-critical")
     node = refused("cni", priority=2_000_001_000, priority_class="system-node-critical")
-    assert next_wave([node, high, cluster, low], NOW) == [low, high]
-    assert next_wave([node, cluster], NOW) == [cluster]
-    assert next_wave([node], NOW) == [node]
+    assert next_wave([node, high, cluster, low], NOW, ()) == [low, high]
+    assert next_wave([node, cluster], NOW, ()) == [cluster]
+    assert next_wave([node], NOW, ()) == [node]
     assert [pod.wave for pod in (low, cluster, node)] == list(Wave)
 
 
 def test_a_wave_waits_for_the_one_before_but_not_for_what_hangs() -> None:
     cluster = refused("dns", priority_class="system-cluster-critical")
-    assert next_wave([cluster, IN_TIME], NOW) == []
-    assert next_wave([cluster, HUNG], NOW) == [cluster]
+    assert next_wave([cluster, IN_TIME], NOW, ()) == []
+    assert next_wave([cluster, HUNG], NOW, ()) == [cluster]

@@ -1,5 +1,8 @@
 """The node leaves its load balancers before its pods leave it, and comes back to them as it was (D32, D33)."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,9 +11,9 @@ from activities.cluster import Cluster
 from activities.quarantine import QuarantineActivity
 from contract.acts import GiveBackNode
 from contract.names import NO_LOAD_BALANCER_LABEL, ErrorType
-from deploy.local.scene import NodeGroup
-from tests.acting import Acting, refusal
-from tests.draining.scene import drain, pod, unmanaged
+from deploy.local.scene import NodeGroup, wait_for
+from tests.acting import Acting, meanwhile, refusal
+from tests.draining.scene import MERGE, drain, pod, says, unmanaged
 
 
 def labels(acting: Acting, node: str) -> dict[str, str]:
@@ -63,3 +66,65 @@ def test_d32_given_back_the_label_is_as_it_was_even_after_a_second_try(
         GiveBackNode(target=target, by="test", reason="seen", handled_seq=1),
     )
     assert labels(acting, node) == {key: value for key, value in was.items() if key != "nodemend.io/quarantined"}
+
+
+@contextmanager
+def balanced(acting: Acting, namespace: str, policy: str, selector: dict[str, str]) -> Iterator[None]:
+    """A Service of type LoadBalancer that has its load balancer."""
+    spec = {"type": "LoadBalancer", "externalTrafficPolicy": policy, "selector": selector, "ports": [{"port": 80}]}
+    acting.core.create_namespaced_service(namespace, {"metadata": {"name": "lb"}, "spec": spec})
+    there = {"status": {"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}}}
+    acting.core.patch_namespaced_service_status("lb", namespace, there, _content_type=MERGE)
+    yield
+    acting.core.delete_namespaced_service("lb", namespace)
+
+
+HOUR = timedelta(hours=1)
+
+
+def test_d33_pods_that_a_load_balancer_sends_to_wait_for_it_and_others_leave_at_once(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    node = group.nodes[0]
+    unmanaged(acting, node, namespace, "web", labels={"app": "web"})
+    unmanaged(acting, node, namespace, "work", labels={"app": "train"})
+    target = acting.claim(node)
+
+    def look_and_stop() -> None:
+        says(acting, f"{namespace}/web (serves LoadBalancer Service {namespace}/lb")
+        wait_for(lambda: pod(acting, namespace, "work") is None, "the pod that serves nothing to be gone")
+        assert pod(acting, namespace, "web").metadata.deletion_timestamp is None
+        acting.patch(node, {"spec": {"unschedulable": None}})
+
+    with balanced(acting, namespace, "Local", {"app": "web"}), meanwhile(look_and_stop):
+        kind, _ = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True, load_balancers=HOUR))
+    assert kind == ErrorType.HUMAN_VETO
+
+
+def test_d33_node_that_passes_traffic_on_stays_empty_and_no_pod_waits(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    node = group.nodes[0]
+    unmanaged(acting, node, namespace, "web", labels={"app": "web"})
+    target = acting.claim(node)
+
+    def look_and_stop() -> None:
+        wait_for(lambda: pod(acting, namespace, "web") is None, "the pod to be gone")
+        says(acting, f"'waiting': ['Node {node} passes on traffic of LoadBalancer Service {namespace}/lb")
+        acting.patch(node, {"spec": {"unschedulable": None}})
+
+    with balanced(acting, namespace, "Cluster", {"app": "web"}), meanwhile(look_and_stop):
+        kind, _ = refusal(lambda: drain(acting, target, evict_unmanaged_pods=True, load_balancers=HOUR))
+    assert kind == ErrorType.HUMAN_VETO
+
+
+@pytest.mark.parametrize("policy", ["Local", "Cluster"])
+def test_d28_d33_next_try_goes_on_with_the_same_clock(
+    acting: Acting, group: NodeGroup, namespace: str, policy: str
+) -> None:
+    node = group.nodes[0]
+    unmanaged(acting, node, namespace, "web", labels={"app": "web"})
+    earlier = [{"left_load_balancers_at": "2026-01-01T00:00:00+00:00"}]
+    with balanced(acting, namespace, policy, {"app": "web"}):
+        done = drain(acting, acting.claim(node), details=earlier, evict_unmanaged_pods=True, load_balancers=HOUR)
+    assert done.evicted == 1

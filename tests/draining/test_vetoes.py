@@ -5,13 +5,17 @@ from typing import Any
 
 import pytest
 
-from activities.allowed import by_policy
+from activities import managed_groups
+from activities.allowed import always, by_policy
 from activities.cluster import Json
 from activities.drain import DrainActivity
+from activities.managed_groups import ManagedGroups
 from activities.quarantine import QuarantineActivity
 from contract.acts import DrainNode, QuarantineNode
+from contract.identity import MachineKind
 from contract.names import DO_NOT_DISRUPT_ANNOTATION, OWNER_ANNOTATION, SKIP_ANNOTATION, ErrorType
 from contract.policy import GroupPolicy, Mode, Policy
+from contract.replacement import Answer, GroupFinding, ReplacementPolicy
 from deploy.local.scene import NodeGroup
 from deploy.local.work import STUCK_ANNOTATION
 from tests.acting import Acting, meanwhile, refusal
@@ -42,8 +46,22 @@ def add_taint(acting: Acting, node: str, key: str) -> None:
             ErrorType.POLICY_FORBIDS,
             "aws-node-termination-handler is draining it",
         ),
+        (
+            {"metadata": {"labels": {"aws-node-termination-handler/event-id": "reboot-1"}}},
+            ErrorType.POLICY_FORBIDS,
+            "aws-node-termination-handler is draining it",
+        ),
     ],
-    ids=["uncordoned", "claim removed", "skip", "nodepool", "cluster-autoscaler", "karpenter", "termination handler"],
+    ids=[
+        "uncordoned",
+        "claim removed",
+        "skip",
+        "nodepool",
+        "cluster-autoscaler",
+        "karpenter",
+        "termination handler",
+        "termination handler without taints",
+    ],
 )
 def test_d30_a23_no_in_mid_drain_stops_it_and_is_stated(
     acting: Acting, group: NodeGroup, namespace: str, veto: Any, kind: ErrorType, says_what: str
@@ -77,6 +95,48 @@ def test_other_controller_that_was_there_at_the_start_was_decided_on_then(
     add_taint(acting, group.nodes[0], "karpenter.sh/disrupted")
     target = acting.target(group.nodes[0], foreign_owners=("Karpenter is disrupting it",))
     assert drain(acting, target, evict_unmanaged_pods=True).evicted == 1
+
+
+def test_karpenter_that_replaces_the_machine_on_our_behalf_is_no_other_controller(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    node = group.nodes[0]
+    acting.patch(node, {"metadata": {"labels": {"karpenter.sh/nodepool": "gpu"}}})
+    unmanaged(acting, node, namespace, "p")
+    acting.claim(node)
+    target = acting.target(node, kind=MachineKind.KARPENTER)
+    assert drain(acting, target, evict_unmanaged_pods=True).evicted == 1
+
+
+def test_a23_eks_repair_that_is_switched_on_in_mid_drain_stops_it(
+    acting: Acting, group: NodeGroup, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EKS's answer is a function here: moto knows no node repair (test_reads.py holds the real call to EKS's API)."""
+    monkeypatch.setattr(managed_groups, "_LOOK_EVERY_S", 0.0)
+    node = group.nodes[0]
+    unmanaged(acting, node, namespace, "kept", labels={"kind": "web"})
+    budget(acting, namespace, "keep-web", {"matchLabels": {"kind": "web"}})
+    acting.claim(node)
+    target = acting.target(node, nodegroup="ng")
+    nodegroup: Json = {"nodegroupName": "ng", "status": "ACTIVE", "nodeRepairConfig": {"enabled": False}}
+    asking = ReplacementPolicy(answers={GroupFinding.OTHER_REPAIRER: Answer.ASK})
+    policy = Policy(default=GroupPolicy(replacement=asking))
+    beside_eks = ManagedGroups(always, lambda _: nodegroup, lambda: policy)
+    argument = DrainNode(
+        target=target, evict_unmanaged_pods=True, evict_local_storage_pods=True, deadline=timedelta(minutes=5)
+    )
+
+    def switch_on() -> None:
+        says(acting, "keep-web")
+        nodegroup["nodeRepairConfig"] = {"enabled": True}
+
+    with meanwhile(switch_on):
+        kind, message = refusal(
+            lambda: acting.do(DrainActivity(acting.cluster, beside_eks.allowed).drain_node, argument)
+        )
+    assert kind == ErrorType.POLICY_FORBIDS
+    assert "EKS repairs nodes of ng too" in message
+    assert pod(acting, namespace, "kept").metadata.deletion_timestamp is None
 
 
 def test_our_own_markers_are_nobody_elses(acting: Acting, group: NodeGroup) -> None:

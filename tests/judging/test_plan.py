@@ -1,6 +1,7 @@
 """`nodemend plan`: what would happen to a node for one line. It is the incident's own decision, and touches nothing."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ from typer.testing import CliRunner, Result
 
 from cli.errors import CommandError
 from cli.main import app
+from contract.corroboration import Corroboration
+from contract.memory import FailedMachine, Failure
 from contract.names import PREFIX, ExitCode, Step
 from contract.plan import Rung
 from contract.policy import GroupPolicy, Mode
-from deploy.components import Component
-from deploy.local.scene import nodes
+from deploy.components import NAMESPACE, Component
+from deploy.local.scene import create_training_job, nodes, running_pods, wait_for
 from deploy.local.stack import Stack
+from tests.acting import Acting
 from tests.conftest import MakeNodeGroup
 from tests.operating.command import nodemend
 
@@ -130,6 +134,22 @@ def test_a_doubtful_line_says_that_nobody_looked_for_a_second_witness(tmp_path: 
     assert alone["assumed"] == []
 
 
+@pytest.mark.parametrize("kind", Corroboration)
+def test_a_doubtful_line_is_judged_with_each_witness_that_is_taken_to_be_there(kind: Corroboration) -> None:
+    told = seen("--line", DMA, "--witness", kind)
+    assert told["plan"]["rung"] == Rung.REPLACE
+    assert f"Taken for granted (--witness {kind})" in " ".join(told["plan"]["evidence_for"])
+    assert "second witness" not in " ".join(told["assumed"])
+
+
+def test_witness_that_cannot_confirm_a_rule_changes_nothing_and_a_sure_line_needs_none() -> None:
+    assert seen("--line", "NEURON_HW_ERR=BRAND_NEW nd-id=3", "--witness", "ec2")["plan"]["rung"] == Rung.QUARANTINE
+    with_and_without = [seen("--line", HBM, *more)["plan"] for more in ((), ("--witness", "ec2"))]
+    for one in with_and_without:
+        one.pop("evidence_since")
+    assert with_and_without[0] == with_and_without[1]
+
+
 def test_a_line_of_user_space_is_a_drill() -> None:
     """Facility 1 (user): the kernel never lets user space write with its own (K11)."""
     assert seen("--line", f"12,4,1000000,-;{HBM}")["drill"] is True
@@ -198,7 +218,38 @@ def test_with_a_kubeconfig_the_node_says_its_own_facts_and_is_left_as_it_was(
     told = nodemend("plan", "--node", group.nodes[0], "--line", DMA, "-o", "json", **environment)
     assert told.returncode == ExitCode.OK, told.stderr
     document = json.loads(told.stdout)
-    assert [sentence.partition(":")[0] for sentence in document["assumed"]] == ["No second witness was looked for"]
+    (looked,) = document["assumed"]
+    assert looked.startswith("Second witnesses were looked for in the cluster and in EC2")
+    assert "EC2 knows of nothing against the instance." in document["plan"]["evidence_against"], "it was asked"
     assert group.name in document["permits"][0]["says"]
     assert document["plan"]["reasons"]
     assert as_it_is() == before
+
+
+@pytest.mark.stack
+def test_with_a_kubeconfig_the_device_that_failed_before_under_other_work_is_known(
+    acting: Acting, node_group: MakeNodeGroup, namespace: str
+) -> None:
+    """A second witness is looked for where `identify` looks for it: here in the memory of machines that failed."""
+    group = node_group(size=1)
+    create_training_job(acting.stack, "mine", ranks=1, namespace=namespace, group=group.name)
+    wait_for(lambda: len(running_pods(acting.stack, "mine", namespace)) == 1, "the rank")
+    serial = f"sn-{group.nodes[0]}"
+    acting.memory.remember(
+        FailedMachine(
+            at=datetime.now(UTC),
+            failure=Failure.GIVEN_UP,
+            node="gone",
+            serials=(serial,),
+            reason="x",
+            incident=serial,
+            job="team/Job/other",
+        )
+    )
+    environment = {**acting.stack.environment_of(Component.WORKER), "NODEMEND_NAMESPACE": NAMESPACE}
+    line = f"NEURON_HW_ERR=DMA_ERROR nd-id=3 serial-num={serial}"
+    told = nodemend("plan", "--node", group.nodes[0], "--line", line, "-o", "json", **environment)
+    assert told.returncode == ExitCode.OK, told.stderr
+    plan_of = json.loads(told.stdout)["plan"]
+    assert plan_of["rung"] == Rung.REPLACE
+    assert "team/Job/other" in " ".join(plan_of["evidence_for"])

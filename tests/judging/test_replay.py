@@ -222,7 +222,7 @@ def test_the_budget_is_asked_at_the_time_of_the_log() -> None:
 # --- whatever comes -------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(
         st.one_of(

@@ -48,8 +48,9 @@ def test_valid_policy_is_summed_up(tmp_path: Path) -> None:
         (GOOD + "    mode: observe\n", 7, "mode: stands here a second time"),
         ("default:\n  mode: [\n", 3, "expected"),
         ("- mode: act\n", 1, "the document"),
+        ("default:\n  gates: &gates\n    - *gates\n", 2, "an alias (*) stands within what it names"),
     ],
-    ids=["value", "list", "zero-deadline", "unknown", "doubled", "no-yaml", "no-mapping"],
+    ids=["value", "list", "zero-deadline", "unknown", "doubled", "no-yaml", "no-mapping", "endless"],
 )
 def test_wrong_policy_is_refused_by_line(tmp_path: Path, text: str, line: int, names: str) -> None:
     file = written(tmp_path, text)

@@ -102,3 +102,45 @@ def test_npd_configuration_becomes_rules_that_check_accepts(tmp_path: Path) -> N
     (tmp_path / "mine" / "imported.yaml").write_text(rules("import-npd", str(tmp_path / "npd.json")).stdout)
     assert "1 rules of your own" in rules("check", str(tmp_path / "mine")).stdout
     assert refused("import-npd", str(tmp_path / "none.json"))[1] == ExitCode.NO_INPUT
+
+
+def test_npd_rules_of_one_reason_become_rules_with_ids_of_their_own(tmp_path: Path) -> None:
+    """As in the node problem detector's own kernel-monitor.json: KernelOops stands there twice."""
+    oops = {"type": "temporary", "reason": "KernelOops"}
+    npd = {"rules": [{**oops, "pattern": "flux overrun .*"}, {**oops, "pattern": "flux error: 0000 \\[#\\d+\\] SMP"}]}
+    (tmp_path / "npd.json").write_text(json.dumps(npd))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "imported.yaml").write_text(rules("import-npd", str(tmp_path / "npd.json")).stdout)
+    assert "2 rules of your own" in rules("check", str(tmp_path / "mine")).stdout
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"rules: 7", b"rules: [", b"[1]", b"\xff\xfe\x00", b"rules: [5]"])
+def test_file_that_is_no_catalogue_is_named_and_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "mine.yaml").write_bytes(content)
+    told, code = refused("check", str(tmp_path))
+    assert str(tmp_path / "mine.yaml") in told
+    assert code == ExitCode.DATA
+
+
+def test_folder_without_rules_is_not_said_to_be_well(tmp_path: Path) -> None:
+    (tmp_path / "mine.yml").write_text(yaml.safe_dump({"rules": [MINE]}))
+    assert refused("check", str(tmp_path)) == (
+        f"{tmp_path} holds no *.yaml.\nGive the folder that holds your rules.",
+        ExitCode.NO_INPUT,
+    )
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"rules": [5]}', b"\xff", b'{"rules": [{"reason": "x"}]}'])
+def test_npd_configuration_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "npd.json").write_bytes(content)
+    told, code = refused("import-npd", str(tmp_path / "npd.json"))
+    assert str(tmp_path / "npd.json") in told
+    assert code == ExitCode.DATA
+
+
+def test_classify_says_which_line_has_a_text_that_is_none_and_reads_past_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "lines.jsonl"
+    file.write_text('\ufeff{"id": 1, "text": "NEURON_HW_ERR=DMA_ERROR"}\n')
+    assert json.loads(rules("classify", str(file)).stdout)["verdict"] == "ambiguous"
+    file.write_text('{"id": 1, "text": "x"}\n{"id": 2, "text": 5}\n')
+    assert "line 2" in refused("classify", str(file))[0]

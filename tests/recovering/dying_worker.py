@@ -14,6 +14,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from worker import main as worker_main
 from worker.interceptors import CareInterceptor
+from worker.process import end
 
 PLAN = Path(os.environ["TEST_DEATHS"])
 """One ``act moment`` a line; a line is struck out before the process dies of it."""
@@ -43,4 +44,4 @@ def die_if_planned(act: str, moment: str) -> None:
 
 if __name__ == "__main__":
     worker_main.CareInterceptor = Deadly  # type: ignore[misc]
-    worker_main.end(worker_main.main(sys.argv[1:]))
+    end(worker_main.main(sys.argv[1:]))

@@ -119,6 +119,11 @@ async def test_terminated_incident_goes_on_while_its_fault_holds_and_else_its_no
         assert ours & set(reaped.given_back) == {mended}
         assert ours & set(reaped.left) == {replacement}
         assert "nobody opens it to work" in reaped.left[replacement]
+        records = {file.parents[1].name: file for file in (tmp_path / "records").rglob("report.json")}
+        for name in (failing, mended):
+            assert "its record is at" in reaped.exported[handles[name].id]
+            kept = IncidentReport.model_validate_json(records[handles[name].id].read_text())
+            assert (kept.outcome, kept.node) == (Outcome.TERMINATED, name)
         again = client.get_workflow_handle(handles[failing].id, result_type=IncidentReport)
         report = await until(again, lambda report: report.phase is Phase.NEEDS_HUMAN)
         assert report.identity is not None

@@ -13,6 +13,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 from activities.waiting import pause
 from worker import main as worker_main
 from worker.interceptors import CareInterceptor
+from worker.process import end
 
 HOURS = timedelta(hours=1)
 ACT = os.environ["TEST_HALT_AFTER"]
@@ -44,4 +45,4 @@ def _halting(act: Callable[..., Any]) -> Callable[..., Any]:
 
 if __name__ == "__main__":
     worker_main.CareInterceptor = Halting  # type: ignore[misc]
-    worker_main.end(worker_main.main(sys.argv[1:]))
+    end(worker_main.main(sys.argv[1:]))

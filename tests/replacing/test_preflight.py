@@ -19,14 +19,30 @@ def suspended(name: str, reason: str = "User suspended at 2026-12-01T11:00:00Z")
     return facts(group=group(SuspendedProcesses=[{"ProcessName": name, "SuspensionReason": reason}]))
 
 
-def failed_launch(minutes: float) -> dict[str, Any]:
+def failed_launch(minutes: float, message: str = "VcpuLimitExceeded") -> dict[str, Any]:
     return activity(
         "Launching a new EC2 instance.  Status Reason: quota",
         "",
         StatusCode="Failed",
-        StatusMessage="VcpuLimitExceeded",
+        StatusMessage=message,
         StartTime=NOW - timedelta(minutes=minutes),
     )
+
+
+OWN_TEMPLATES = {"LaunchTemplate": {"Overrides": [{"InstanceType": "p5", "LaunchTemplateSpecification": {}}]}}
+
+
+@pytest.mark.parametrize(
+    ("seen", "image"),
+    [
+        (facts(template={"ImageId": "ami-2"}), "ami-2"),
+        (facts(template={"ImageId": "resolve:ssm:/aws/eks"}), ""),
+        (facts(template=None), ""),
+        (facts(group=group(MixedInstancesPolicy=OWN_TEMPLATES)), ""),
+    ],
+)
+def test_v2_image_that_the_group_launches_is_told_where_one_is_known_for_all(seen: GroupFacts, image: str) -> None:
+    assert survey(seen, USUAL).image == image
 
 
 HOOK_OUT = {
@@ -111,6 +127,11 @@ CASES: dict[str, tuple[GroupFacts, GroupFinding, str]] = {
         "EKS repairs nodes",
     ),
     "A10": (facts(activities=[failed_launch(5)]), GroupFinding.LAUNCHES_FAIL, "quota"),
+    "A10 capacity": (
+        facts(activities=[failed_launch(5, "InsufficientInstanceCapacity")]),
+        GroupFinding.NO_CAPACITY,
+        "goes on trying",
+    ),
     "V11": (facts(failed_repairs=3), GroupFinding.FAILED_REPAIRS, "failed within a day"),
 }
 

@@ -1,15 +1,20 @@
 """A21: many incidents at once read AWS with few calls, each answered after it was asked."""
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import boto3
 import pytest
 from botocore.stub import Stubber
 
+from activities.auto_scaling import AutoScaling
+from activities.ec2 import Ec2
 from activities.eks import CLUSTER_TAG, NODEGROUP_TAG, Eks
 from activities.gathering import Gathering
+from tests.replacing.facts import IN_PLACE_OF_UNHEALTHY, NOW, activity
 
 
 class Source:
@@ -78,6 +83,79 @@ def test_failure_reaches_everybody_who_waited_and_the_next_question_is_asked_ane
         at_once(gathering, ["a", "b", "c"])
     failing[0] = False
     assert gathering.get("a") == 1
+
+
+LATELY = NOW - timedelta(hours=1)
+PAGES = {
+    "a later page still holds what is new": ([["new"], ["new", "old"], ["old"]], 2),
+    "what is in progress comes first, however old it is": ([["running-old"], ["new", "old"], ["old"]], 2),
+    "the first page reaches back": ([["new", "old"], ["old"]], 1),
+    "there is no more": ([["new"]], 1),
+}
+
+
+@pytest.mark.parametrize(("pages", "read"), PAGES.values(), ids=PAGES)
+def test_a10_activities_are_read_on_until_the_moment_asked_for(
+    pages: Sequence[Sequence[str]], read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred machines replaced at once are two hundred activities, and a page holds a hundred."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nobody")
+    auto_scaling = AutoScaling(boto3.Session(region_name="us-west-2"))
+    said = [[_activity_that_is(kind) for kind in page] for page in pages]
+    with Stubber(auto_scaling._groups) as stub:
+        for number, page in enumerate(said[:read]):
+            token = {"NextToken": str(number)} if number else {}
+            more = {"NextToken": str(number + 1)} if number + 1 < len(said) else {}
+            expected = {"AutoScalingGroupName": "g", "MaxRecords": 100, **token}
+            stub.add_response("describe_scaling_activities", {"Activities": page, **more}, expected)
+        assert auto_scaling.activities("g", LATELY) == [one for page in said[:read] for one in page]
+        stub.assert_no_pending_responses()
+
+
+def _activity_that_is(kind: str) -> Any:
+    age = timedelta(hours=2) if kind.endswith("old") else timedelta(minutes=1)
+    return activity(
+        "Launching a new EC2 instance: i-0aaaaaaaaaaaaaaaa",
+        IN_PLACE_OF_UNHEALTHY,
+        StartTime=NOW - age,
+        StatusCode="InProgress" if kind.startswith("running") else "Successful",
+        ActivityId="a",
+        AutoScalingGroupName="g",
+    )
+
+
+@pytest.fixture
+def ec2(monkeypatch: pytest.MonkeyPatch) -> Ec2:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nobody")
+    return Ec2(boto3.Session(region_name="us-west-2"))
+
+
+def topology(stub: Stubber, *ids: str, **nodes: list[str]) -> None:
+    answer = {"Instances": [{"InstanceId": name, "NetworkNodes": found} for name, found in nodes.items()]}
+    stub.add_response("describe_instance_topology", answer, {"InstanceIds": list(ids)})
+
+
+def test_v10_network_node_nearest_to_the_machine_is_what_it_is_known_by(ec2: Ec2) -> None:
+    """A stub of this one call: moto does not have it (EC2 API, DescribeInstanceTopology)."""
+    with Stubber(ec2._ec2) as stub:
+        topology(stub, "i", i=["nn-top", "nn-middle", "nn-near"])
+        assert ec2.network_node("i") == "nn-near"
+
+
+def test_v10_instance_that_ec2_has_forgotten_hides_no_others_network_node(ec2: Ec2) -> None:
+    with Stubber(ec2._ec2) as stub:
+        stub.add_client_error("describe_instance_topology", "InvalidInstanceID.NotFound")
+        topology(stub, "a", a=["nn-1"])
+        stub.add_client_error("describe_instance_topology", "InvalidInstanceID.NotFound")
+        assert ec2._describe_network_nodes(["a", "b"]) == {"a": "nn-1"}
+
+
+def test_machine_is_repaired_though_nobody_may_know_its_network_node(ec2: Ec2) -> None:
+    with Stubber(ec2._ec2) as stub:
+        stub.add_client_error("describe_instance_topology", "UnauthorizedOperation")
+        assert ec2.network_node("i") == ""
 
 
 @pytest.fixture

@@ -97,6 +97,22 @@ def test_a_bucket_that_is_not_there_is_tried_again(s3: Any, tmp_path: Path) -> N
     assert list(tmp_path.rglob("report.json"))
 
 
+def test_what_others_make_of_an_incident_is_kept_once_and_never_beside_its_own_record(
+    tmp_path: Path, archive: Archive, s3: Any
+) -> None:
+    mine = report()
+    theirs = mine.model_copy(update={"summary": "Made by others."})
+    first = RecordActivity(tmp_path / "a", archive).write_missing(mine)
+    assert sorted(uri.partition("://")[0] for uri in first) == ["file", "file", "s3", "s3"]
+    assert RecordActivity(tmp_path / "a", archive).write_missing(theirs) == []
+    again = RecordActivity(tmp_path / "b", archive).write_missing(theirs)
+    assert all(uri.startswith("file:") for uri in again), "the folder of another worker has its own"
+    (key,) = archive.keys("report.json")
+    assert archive.read(key) == document(mine)
+    versions = s3.list_object_versions(Bucket=BUCKET, Prefix=archive.key(""))["Versions"]
+    assert len(versions) == 2
+
+
 @given(part=st.text(min_size=1, max_size=20))
 def test_no_name_leads_out_of_the_prefix(part: str) -> None:
     key = PREFIXED.key(part)

@@ -291,3 +291,37 @@ async def test_acknowledging_is_in_the_record_and_moves_nothing(play: Play, worl
         (OverrideName.ACKNOWLEDGE, "grace", True),
         (OverrideName.RESUME, "ada", True),
     ]
+
+
+async def test_wrong_argument_is_in_the_record_with_whoever_it_names(play: Play, world: World) -> None:
+    world.policy = fast(approve_before=(Step.DISRUPT,))
+    incident = await play.start()
+    await incident.until_phase(Phase.NEEDS_HUMAN)
+    wrong = [{"by": "ada", "reason": "it is in", "foo": 1}, {"by": "ada"}, "ada", None, {"by": 7, "reason": ["x"]}]
+    for argument in wrong:
+        await incident.handle.signal(OverrideName.APPROVE, argument)
+    report = await incident.until(lambda report: len(report.overrides) == len(wrong))
+    assert not any(one.accepted for one in report.overrides)
+    assert [(one.by, one.reason) for one in report.overrides] == [
+        ("ada", "it is in"),
+        ("ada", ""),
+        ("unknown", ""),
+        ("unknown", ""),
+        ("unknown", ""),
+    ]
+    await incident.press(OverrideName.ABORT)
+    await incident.result()
+
+
+async def test_signal_that_nothing_takes_is_noted_with_the_name_that_was_meant(play: Play, world: World) -> None:
+    world.policy = fast(approve_before=(Step.DISRUPT,))
+    incident = await play.start()
+    await incident.until_phase(Phase.NEEDS_HUMAN)
+    await incident.handle.signal("retry-step", {"by": "ada", "reason": "r"})
+    await incident.handle.signal("frobnicate")
+    report = await incident.until(lambda report: sum("nothing has that name" in note for note in report.notes) == 2)
+    first, second = [note for note in report.notes if "nothing has that name" in note]
+    assert "`retry_step` is what was meant" in first
+    assert "what was meant" not in second
+    await incident.press(OverrideName.ABORT)
+    await incident.result()

@@ -12,6 +12,7 @@ from contract.replacement import (
     Found,
     GroupFinding,
     NodeJob,
+    RebootBy,
     RebootMode,
     ReplaceCall,
     ReplacementPolicy,
@@ -47,6 +48,14 @@ async def test_reboot_that_mends_gives_the_node_back_and_replaces_nothing(play: 
     assert names.index("drain_node") < names.index("reboot_machine") < names.index("give_back_node")
     assert "mark_instance_unhealthy" not in names
     assert "survey_group" not in names
+
+
+@pytest.mark.parametrize("by", RebootBy)
+async def test_policy_says_how_a_machine_is_rebooted(play: Play, world: World, by: RebootBy) -> None:
+    world.policy = fast(replacement=ReplacementPolicy(reboot=RebootMode.REPAIRABLE, reboot_by=by))
+    await (await play.start(repairable())).result()
+    (asked,) = world.arguments(ActivityName.REBOOT_MACHINE)
+    assert asked.by is by
 
 
 async def test_reboot_that_does_not_mend_is_climbed_past_and_not_repeated(play: Play, world: World) -> None:

@@ -38,6 +38,26 @@ async def test_hardware_fault_runs_every_step_in_order_and_ends_replaced(play: P
     assert all(status == "done" for _, status in statuses(report))
 
 
+async def test_a3_a14_machine_whose_work_is_not_off_it_is_never_given_up(play: Play, world: World) -> None:
+    """The mark cannot be taken back (A3), and what AWS does to the instance then asks no disruption budget (A14)."""
+    world.on(ActivityName.DRAIN_NODE, fails(ErrorType.DRAIN_BLOCKED))
+    incident = await play.start()
+    await incident.until_phase(Phase.NEEDS_HUMAN)
+    await incident.handle.terminate()
+    assert "drain_node" in world.names()
+    assert "mark_instance_unhealthy" not in world.names()
+
+
+async def test_v2_successor_is_held_against_the_image_that_its_group_was_seen_to_launch(
+    play: Play, world: World
+) -> None:
+    seen = acts.GroupSurvey(group="trn1", desired=6, instances=("i-0123456789abcdef0",), image="ami-7")
+    world.on(ActivityName.SURVEY_GROUP, *2 * [lambda _: seen])
+    await (await play.start()).result()
+    (asked,) = world.arguments(ActivityName.VERIFY_REPLACEMENT)
+    assert asked.image == "ami-7"
+
+
 async def test_report_in_the_result_is_the_report_in_the_memo(play: Play) -> None:
     incident = await play.start()
     report = await incident.result()

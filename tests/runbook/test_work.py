@@ -1,6 +1,7 @@
 """The work on the node, as the runbook treats it: gangs, last attempts, unsaved work, receipts, following."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from contract.acts import CheckpointStatus, JobCheckpoint
 from contract.fault import DataTrust
 from contract.names import ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
 from contract.policy import CheckpointPolicy, Otherwise
+from contract.trail import ActRecord, ExternalWrite, System, Trail
 from tests.runbook.world import NOW, Play, Stuck, World, fails, fast, finding
 
 pytestmark = [pytest.mark.temporal, pytest.mark.thorough, pytest.mark.asyncio(loop_scope="session")]
@@ -106,6 +108,39 @@ async def test_incident_that_is_stopped_while_it_waits_leaves_its_gang(
     assert "drain_node" not in spanning.names()
 
 
+async def test_human_s_extension_is_told_to_the_gang_and_the_node_waits_on(play: Play, spanning: World) -> None:
+    stuck = Stuck()
+    spanning.on(ActivityName.AWAIT_GANG, stuck, released())
+    incident = await play.start()
+    await stuck.started.wait()
+    await incident.press(OverrideName.EXTEND_DEADLINE, extension="PT20M")
+    report = await incident.result()
+    assert report.outcome is Outcome.REPLACED
+    before, after = spanning.arguments(ActivityName.AWAIT_GANG)
+    assert (before.member.extended, after.member.extended) == (timedelta(0), timedelta(minutes=20))
+    assert spanning.names().count("join_gang") == 1, "it keeps its leave"
+
+
+async def test_what_the_gang_did_for_the_node_is_in_the_node_s_report_once(play: Play, spanning: World) -> None:
+    write = ExternalWrite(at=NOW, system=System.KUBERNETES, verb="exec", object="/pods/train-0/exec", status=101)
+    record = ActRecord(
+        act=ActivityName.REQUEST_GANG_CHECKPOINT, step=Step.CHECKPOINT, at=NOW, trail=Trail().wrote(write)
+    )
+
+    def with_acts(argument: gang.JoinGang) -> gang.GangState:
+        state: gang.GangState = released()(argument)
+        return state.model_copy(update={"acts": (record,)})
+
+    spanning.scripts[ActivityName.AWAIT_GANG] = with_acts
+    spanning.on(ActivityName.DRAIN_NODE, fails(ErrorType.DRAIN_BLOCKED))
+    incident = await play.start()
+    await incident.until_phase(Phase.NEEDS_HUMAN)
+    await incident.press(OverrideName.RESUME)
+    report = await incident.result()
+    assert spanning.names().count("await_gang") == 2
+    assert [kept for kept in report.acts if kept.act == record.act] == [record]
+
+
 async def test_last_attempt_of_a_job_is_a_human_s_decision_and_the_question_shows_it(
     play: Play, spanning: World
 ) -> None:
@@ -175,6 +210,33 @@ async def test_job_is_followed_until_it_is_past_its_checkpoint_and_that_is_in_th
     assert "100 steps saved (6400 accelerator-seconds" in report.facts[f"resumed {JOB}"]
     (before, after) = spanning.arguments(ActivityName.WRITE_RECEIPTS)
     assert (before.followed, after.followed) == ((), (seen,))
+
+
+async def test_job_that_cannot_be_read_has_no_receipt_and_the_report_says_so(play: Play, spanning: World) -> None:
+    spanning.scripts[ActivityName.FIND_JOBS] = on_node(uid="", unread=True)
+    report = await (await play.start(finding(data=DataTrust.TRUSTED))).result()
+    assert "write_receipts" not in spanning.names()
+    assert any(f"{JOB} has no receipt: its object could not be read" in note for note in report.notes)
+
+
+async def test_what_a_job_saved_when_it_was_ended_is_in_the_report_once_it_was_seen(
+    play: Play, spanning: World
+) -> None:
+    before = {"status": CheckpointStatus.AT_END, "mode": "sigterm", "step": 900}
+    spanning.scripts[ActivityName.AWAIT_GANG] = released(**before)
+    found = JobCheckpoint(
+        job=JOB, status=CheckpointStatus.SAVED, step=1000, uri="s3://b/1000", saved_at=NOW, previous_step=900
+    )
+    seen = gang.FollowedJob(job=JOB, resumed=True, passed=True, explanation="all run again", at_end=found)
+    spanning.scripts[ActivityName.FOLLOW_JOBS] = lambda _: gang.JobsFollowed(jobs=(seen,))
+    report = await (await play.start(finding(data=DataTrust.TRUSTED))).result()
+    (asked,) = spanning.arguments(ActivityName.FOLLOW_JOBS)
+    drained = next(step for step in report.steps if step.step is Step.DRAIN)
+    assert asked.evicted_at == drained.started_at
+    assert report.facts[f"checkpoint {JOB}"].startswith("saved step 1000")
+    assert [(saved.status, saved.saved_steps) for saved in report.saved] == [("saved", 100)]
+    (_, after) = spanning.arguments(ActivityName.WRITE_RECEIPTS)
+    assert after.checkpoints == (found,)
 
 
 async def test_following_that_fails_changes_no_outcome(play: Play, spanning: World) -> None:

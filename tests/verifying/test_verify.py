@@ -55,11 +55,16 @@ def taints(acting: Acting, node: str) -> set[str]:
     return {taint["key"] for taint in found["spec"].get("taints", [])}
 
 
-def test_v3_v5_v6_whole_node_is_opened_to_work_only_after_the_soak(acting: Acting, node_group: MakeNodeGroup) -> None:
+def test_a24_v3_v5_v6_whole_node_is_opened_to_work_and_to_cluster_autoscaler_only_after_the_soak(
+    acting: Acting, node_group: MakeNodeGroup
+) -> None:
     group = node_group(2)
     target, survey = marked(acting, group.nodes[0])
     replacement = wait(acting, target, survey)
     assert STARTUP_TAINT in taints(acting, replacement.node)
+    claimed = acting.cluster.node(replacement.node)
+    assert claimed
+    assert claimed["metadata"]["annotations"][SCALE_DOWN_DISABLED_ANNOTATION] == "true"
     done = verify(acting, target, replacement, soak=1.0)
     assert STARTUP_TAINT not in taints(acting, replacement.node)
     assert done.devices[NEURON] == 16

@@ -80,6 +80,16 @@ def test_v2_machine_in_the_same_place_misses_nothing() -> None:
     assert misplaced(placed(**{"placement group": "pg-1", "capacity reservation": "cr-1"}), here) == []
 
 
+@pytest.mark.parametrize(
+    ("wanted", "runs", "says"), [("ami-2", "ami-1", "ami-1"), ("ami-2", "ami-2", ""), ("", "x", "")]
+)
+def test_v2_machine_of_another_image_than_its_group_launches_is_no_success(wanted: str, runs: str, says: str) -> None:
+    here: Any = {"ImageId": runs}
+    found = misplaced(ARGUMENT.model_copy(update={"image": wanted}), here)
+    assert bool(found) == bool(says)
+    assert says in " ".join(found)
+
+
 def test_v7_required_daemon_set_has_to_be_ready_on_it(
     acting: Acting, node_group: MakeNodeGroup, namespace: str
 ) -> None:
@@ -158,6 +168,22 @@ def test_v10_machine_that_failed_before_is_refused_or_watched(
         assert kind == ErrorType.NOT_VERIFIED
         assert "failed before: HBM" in says
         assert STARTUP_TAINT in taints(acting, replacement.node)
+
+
+def test_v10_machine_on_the_network_node_of_a_failed_one_is_watched(acting: Acting, node_group: MakeNodeGroup) -> None:
+    """Many machines hang on one network node: it tells a neighbour, so that the record says it and nothing more."""
+    target, replacement = replaced(acting, node_group)
+    nn = f"nn-{replacement.instance_id}"
+    acting.memory.remember(failed_before(network_node=nn, incident=replacement.instance_id))
+    on_it = {"Instances": [{"InstanceId": replacement.instance_id, "NetworkNodes": ["nn-top", nn]}]}
+    acting.stack.aws.note(answers={"DescribeInstanceTopology": on_it})
+    try:
+        done = verify(acting, target, replacement)
+    finally:
+        acting.stack.aws.note(answers={"DescribeInstanceTopology": {"Instances": []}})
+    (remark,) = [check for check in done.checks if "V10" in check]
+    assert nn in remark
+    assert "HBM" in remark
 
 
 def test_v10_device_that_just_failed_is_known_by_its_serial_number(acting: Acting, node_group: MakeNodeGroup) -> None:

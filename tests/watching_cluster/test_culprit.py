@@ -1,5 +1,6 @@
 """A hang on collectives, on the real cluster: the node that complains is not the one that is named."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ from kubernetes import client as kubernetes
 
 from activities.circumstances import CircumstanceReader
 from contract.fault import DataTrust, Verdict
+from contract.incident import IncidentReport
 from contract.memory import FailedMachine, Failure
 from contract.names import Outcome, Phase
 from deploy.local.scene import create_training_job, running_pods, wait_for
@@ -73,6 +75,38 @@ async def test_culprit_of_a_gang_is_named_to_one_human_and_the_complaining_nodes
         assert not any(core.read_node(name).spec.unschedulable for name in group.nodes), "nothing was done to any"
         told = [e for e in core.list_namespaced_event("default").items if e.reason == "SuspectedCulprit"]
         assert [e.involved_object.name for e in told if namespace in e.message] == [culprit]
+    assert len(running_pods(local_stack, "train", namespace)) == 4
+
+
+async def test_culprit_is_taken_out_of_service_in_place_of_the_one_that_complained_where_the_policy_says_so(
+    local_stack: Stack, node_group: MakeNodeGroup, namespace: str, tmp_path: Path
+) -> None:
+    """Issue 9: acts there as policy allows. It is closed and doubted; the job's other nodes stay as they are."""
+    group = node_group(4)
+    create_training_job(local_stack, "train", ranks=4, namespace=namespace, group=group.name)
+    wait_for(lambda: len(running_pods(local_stack, "train", namespace)) == 4, "the ranks")
+    complaining, culprit = group.nodes[0], group.nodes[1]
+    breaks(local_stack, culprit)
+    rules = {**QUICK_POLICY, "culprits": "incident"}
+    policy = write_policy(tmp_path / "policy.yaml", **{group.name: rules})
+    with running_worker(local_stack, policy, tmp_path):
+        temporal = await connect(local_stack)
+        observed = await (await send(temporal, hang(local_stack, complaining))).result()
+        assert observed.outcome is Outcome.OBSERVED
+        opened = re.search(r"its incident is (\S+?)\)", observed.facts[FACT])
+        assert opened, observed.facts[FACT]
+        incident = temporal.get_workflow_handle(opened[1], result_type=IncidentReport)
+        parked = await until(incident, lambda report: report.phase is Phase.NEEDS_HUMAN)
+        with local_stack.kubernetes.connected() as api:
+            core: Any = kubernetes.CoreV1Api(api)
+            closed = [name for name in group.nodes if core.read_node(name).spec.unschedulable]
+        await incident.signal("release", {"by": "ada", "reason": "looked at"})
+        ended = await incident.result()
+
+    assert closed == [culprit]
+    assert "NeuronHasError_DMA_ERROR" in parked.findings[0].message, "with the evidence"
+    assert (parked.identity.node if parked.identity else None) == culprit
+    assert ended.outcome is Outcome.RELEASED
     assert len(running_pods(local_stack, "train", namespace)) == 4
 
 

@@ -97,6 +97,12 @@ def test_reason_is_known(kind: str, status: str, reason: str, rule: str, compone
     assert (sighting.rule, sighting.component, sighting.reason) == (rule, component, reason)
 
 
+@pytest.mark.parametrize("reason", ["InterfaceNotUp", "InterfaceNotRunning", "MissingLoopbackInterface"])
+def test_c18_interface_that_may_be_of_no_importance_is_waited_for_and_left_to_a_human(reason: str) -> None:
+    (sighting,) = seen(node(("NetworkingReady", "False", reason)))
+    assert (sighting.verdict, sighting.hold_s) == (Verdict.AMBIGUOUS, 300)
+
+
 def test_two_reasons_in_one_transition_are_two_findings() -> None:
     """The EKS agent latches: a second reason takes the place of the first, and the transition stays."""
     (first,) = seen(node(("AcceleratedHardwareReady", "False", "NvidiaXID79Error")))
@@ -141,7 +147,7 @@ def test_condition_must_hold_before_it_is_reported() -> None:
     assert len(look(findings, view, sighting, now=NOW + 60).due) == 1
 
 
-def test_condition_that_flickers_is_never_reported() -> None:
+def test_c8_condition_that_flickers_is_never_reported() -> None:
     view, sighting = deadlock(since=NOW)
     findings = Findings("test", "1", {})
     findings.warm = True

@@ -24,7 +24,7 @@ def run(*command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
 def test_missing_and_wrong_settings_are_named() -> None:
     ended = run(NODEMEND, "watch-cluster", NODEMEND_OUTAGE_SHARE="7", NODEMEND_WATCH_ADDRESS="nowhere")
     assert ended.returncode == ExitCode.CONFIG
-    for words in ("NODEMEND_CLUSTER: Field required", "NODEMEND_OUTAGE_SHARE", "NODEMEND_WATCH_ADDRESS"):
+    for words in ("NODEMEND_CLUSTER: must be set", "NODEMEND_OUTAGE_SHARE", "NODEMEND_WATCH_ADDRESS"):
         assert words in ended.stderr
 
 

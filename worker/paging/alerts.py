@@ -9,12 +9,13 @@ from pydantic import Field
 
 from contract.incident import IncidentReport
 from contract.model import Message
-from contract.names import OverrideName, Phase, budget_id
+from contract.names import KERNEL_LOG_HEALTH, OverrideName, Phase, budget_id
 from contract.permit import BudgetState
 
+KEY_MAX: Final = 255
+"""Of PagerDuty's ``dedup_key``; a longer key is cut to its end, the machine."""
 _BLIND: Final = frozenset({"KernelLogUnreadable", "KernelLogSilent"})
 """Reasons of the detector's condition ``KernelLogHealth`` while it sees nothing (docs/detector.md)."""
-_LOG_HEALTH: Final = "KernelLogHealth"
 
 
 class Severity(StrEnum):
@@ -148,4 +149,4 @@ def _is_blind(condition: dict[str, Any]) -> bool:
     if condition.get("status") != "True":
         return False
     kind = str(condition.get("type", ""))
-    return kind.endswith("Blind") or (kind == _LOG_HEALTH and condition.get("reason") in _BLIND)
+    return kind.endswith("Blind") or (kind == KERNEL_LOG_HEALTH and condition.get("reason") in _BLIND)

@@ -7,10 +7,10 @@ that a restart repeats nothing and an alert that ended meanwhile is still resolv
 import asyncio
 import logging
 import os
-import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,11 +21,13 @@ from activities.preserve import write_whole
 from contract.model import Message
 from contract.names import ExitCode
 from worker.clients import cluster_client
-from worker.errors import StartError, problems
-from worker.logs import configure_logs
+from worker.errors import StartError
 from worker.paging.alerts import Alert, Told
+from worker.paging.inbox import Inbox, Reader, acknowledge, readers
 from worker.paging.sources import Sources
 from worker.paging.webhooks import NotToldError, PagerDuty, PlainJson, Slack, Webhook
+from worker.process import connected, run, told_to_stop
+from worker.settings import split_address
 from worker.temporal import connect, load_connection, make_runtime
 
 _log = logging.getLogger(__name__)
@@ -46,6 +48,11 @@ class PagerSettings(BaseSettings):
     pagerduty_url: str = _PAGERDUTY
     webhook_url: SecretStr = SecretStr("")
     webhook_secret: SecretStr = SecretStr("")
+    acknowledge_address: str = Field(
+        default="", pattern=r"^(\S+:\d{1,5})?$", description="host:port that PagerDuty and Slack tell; empty: none."
+    )
+    pagerduty_webhook_secret: SecretStr = SecretStr("")
+    slack_signing_secret: SecretStr = SecretStr("")
     page_every: float = Field(default=15.0, gt=0, description="Seconds between two looks.")
     log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
 
@@ -58,7 +65,7 @@ class PagerSettings(BaseSettings):
         secret = self.webhook_secret.get_secret_value()
         places: list[Webhook] = []
         if url := self.slack_url.get_secret_value():
-            places.append(Slack(url, secret))
+            places.append(Slack(url, secret, button=bool(self.acknowledge_address and self.slack_signing_secret)))
         if key := self.pagerduty_key.get_secret_value():
             places.append(PagerDuty(self.pagerduty_url, key, secret))
         if url := self.webhook_url.get_secret_value():
@@ -70,6 +77,21 @@ class PagerSettings(BaseSettings):
                 ExitCode.CONFIG,
             )
         return places
+
+    def readers(self) -> dict[str, Reader]:
+        """Who is believed to acknowledge something.
+
+        Raises:
+            StartError: it is to be listened to nobody.
+        """
+        found = readers(self.pagerduty_webhook_secret.get_secret_value(), self.slack_signing_secret.get_secret_value())
+        if self.acknowledge_address and not found:
+            raise StartError(
+                "NODEMEND_ACKNOWLEDGE_ADDRESS is set, and no secret to believe anybody by.",
+                "Set NODEMEND_PAGERDUTY_WEBHOOK_SECRET or NODEMEND_SLACK_SIGNING_SECRET too.",
+                ExitCode.CONFIG,
+            )
+        return found
 
 
 class Memory(Message):
@@ -86,6 +108,10 @@ class Pager:
         self._places = places
         self._state = state
         self._memory = _remembered(state)
+
+    def open_alerts(self) -> set[str]:
+        """What some place was told and is not over."""
+        return {key for told in self._memory.told.values() for key in told.alerts}
 
     async def look(self) -> None:
         """One look. A place that takes nothing now keeps no other one waiting, and is told with a later look."""
@@ -119,40 +145,29 @@ def _remembered(state: Path) -> Memory:
 
 
 async def _page(settings: PagerSettings) -> None:
-    places = settings.places()
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    places, believed = settings.places(), settings.readers()
     identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}/pager"
-    stopping = asyncio.create_task(stop.wait())
-    connecting = asyncio.create_task(connect(load_connection(), make_runtime(""), identity))
+    stopping = told_to_stop()
     try:
-        await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not connecting.done():
+        client = await connected(connect(load_connection(), make_runtime(""), identity), stopping)
+        if client is None:
             return
-        sources = Sources(connecting.result(), cluster_client().nodes, settings.cluster, settings.ui_url)
+        sources = Sources(client, cluster_client().nodes, settings.cluster, settings.ui_url)
         pager = Pager(sources.read, places, settings.record_dir / _STATE)
         _log.info("Paging: %s", ", ".join(place.name for place in places))
-        while not stopping.done():
-            await pager.look()
-            await asyncio.wait({stopping}, timeout=settings.page_every)
+        with ExitStack() as serving:
+            if settings.acknowledge_address:
+                take = partial(acknowledge, client, pager.open_alerts)
+                inbox = Inbox(*split_address(settings.acknowledge_address), believed, take)
+                serving.callback(inbox.close)
+                _log.info("Acknowledgements are taken at %s: %s", inbox.url, ", ".join(believed))
+            while not stopping.done():
+                await pager.look()
+                await asyncio.wait({stopping}, timeout=settings.page_every)
     finally:
-        for task in (connecting, stopping):
-            task.cancel()
+        stopping.cancel()
 
 
 def main() -> int:
     """Run until told to stop; the exit code."""
-    try:
-        settings = PagerSettings()
-    except ValidationError as error:
-        print(f"nodemend page: {problems(error, 'NODEMEND_').upper()}", file=sys.stderr)
-        return ExitCode.CONFIG
-    configure_logs(settings.log_level)
-    try:
-        asyncio.run(_page(settings))
-    except StartError as error:
-        _log.error("%s", error)
-        return error.code
-    return ExitCode.OK
+    return run("nodemend page", PagerSettings, _page)

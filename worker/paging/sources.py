@@ -9,16 +9,15 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from pydantic import ValidationError
 from temporalio.client import Client, WorkflowExecution, WorkflowQueryFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from activities.cluster import Json
+from activities.memo import memo_of
 from contract.incident import IncidentReport
 from contract.names import (
     BUDGET_QUERY,
-    INCIDENT_MEMO,
     INCIDENT_QUERY,
     REMEDIATE_NODE,
     SearchAttribute,
@@ -79,11 +78,7 @@ class Sources:
             return said
         except (RPCError, WorkflowQueryFailedError):
             pass
-        try:
-            noted: IncidentReport | None = await execution.memo_value(INCIDENT_MEMO, None, type_hint=IncidentReport)
-        except (ValidationError, RuntimeError):
-            return None
-        return noted
+        return await memo_of(execution)
 
     async def _budget(self) -> list[Alert]:
         query = f'WorkflowId="{budget_id(self._name)}" AND ExecutionStatus="Running"'

@@ -15,7 +15,8 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from contract.model import SCHEMA_VERSION
-from worker.paging.alerts import Alert, Event
+from worker.paging.acknowledged import BUTTON
+from worker.paging.alerts import KEY_MAX, Alert, Event
 
 SIGNATURE: Final = "X-Nodemend-Signature"
 TIMESTAMP: Final = "X-Nodemend-Timestamp"
@@ -26,8 +27,6 @@ _RETRIES: Final = urllib3.Retry(
 """At once; what outlasts them is tried again with the next look, for as long as the alert lasts."""
 _SUMMARY_MAX: Final = 1024
 """Of PagerDuty's ``payload.summary`` (Events API v2)."""
-_KEY_MAX: Final = 255
-"""Of PagerDuty's ``dedup_key``."""
 _BLOCK_MAX: Final = 2900
 """Of a text of Slack's section block: 3,000 (Block Kit reference)."""
 _WORDS: Final = {Event.TRIGGER: "Needs a human", Event.ACKNOWLEDGE: "Seen", Event.RESOLVE: "Over"}
@@ -94,6 +93,11 @@ class Slack(Webhook):
 
     name = "slack"
 
+    def __init__(self, url: str, secret: str = "", *, button: bool = False) -> None:
+        """``button``: whether pressing it is listened to (``worker.paging.inbox``)."""
+        super().__init__(url, secret)
+        self._button = button
+
     def body(self, event: Event, alert: Alert) -> dict[str, Any]:
         """Blocks, and a line for notifications."""
         title = _slack(alert.title)
@@ -104,6 +108,8 @@ class Slack(Webhook):
             blocks.append(_section(_slack(alert.text)))
             context = f"`{_slack(alert.command)}` · {_slack(alert.cluster)} · since {alert.since:%Y-%m-%d %H:%M} UTC"
             blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": context[:_BLOCK_MAX]}]})
+            if self._button:
+                blocks.append({"type": "actions", "elements": [_button(alert)]})
         return {"text": f"{_WORDS[event]}{by}: {title}", "blocks": blocks}
 
 
@@ -118,7 +124,7 @@ class PagerDuty(Webhook):
 
     def body(self, event: Event, alert: Alert) -> dict[str, Any]:
         """An event; what is over or seen needs no more than its key."""
-        addressed = {"routing_key": self._routing_key, "event_action": event, "dedup_key": alert.key[-_KEY_MAX:]}
+        addressed = {"routing_key": self._routing_key, "event_action": event, "dedup_key": alert.key[-KEY_MAX:]}
         if event is not Event.TRIGGER:
             return addressed
         return {
@@ -135,6 +141,11 @@ class PagerDuty(Webhook):
                 "custom_details": {"text": alert.text, "command": alert.command, "incident": alert.key},
             },
         }
+
+
+def _button(alert: Alert) -> dict[str, Any]:
+    words = {"type": "plain_text", "text": "I look at it"}
+    return {"type": "button", "action_id": BUTTON, "text": words, "value": alert.key[-KEY_MAX:]}
 
 
 def _section(text: str) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def admit(
             lifted = lifted or refusal.reason
         else:
             ledger.take(request)
-            if guards:
+            if guards and not ledger.is_free(request):
                 guards.rates.take(request.kind)
             granted.append(Grant(request, lifted))
     return Admission(tuple(granted), tuple(waiting), guards.memory() if guards else memory)
@@ -86,6 +86,7 @@ class _Guards:
         now: datetime,
     ) -> None:
         self.policy = policy
+        self._now = now
         self.rates = Rates(policy, memory.buckets, now)
         fleet = count.cluster.desired if count.cluster else 0
         self._look = correlation.Watch(policy.correlation, count.healthy, fleet, now)
@@ -108,6 +109,18 @@ class _Guards:
     def failed_repairs(self, ledger: Ledger, request: PermitRequest) -> Refusal | None:
         """Whether repairs like this one have failed."""
         return self._backoff.refusal(ledger, request)
+
+    def peace(self, request: PermitRequest) -> Refusal | None:
+        """Whether its job has just started again."""
+        if request.restarted_at is None or self._now >= (
+            until := request.restarted_at + self.policy.peace_after_restart
+        ):
+            return None
+        return Refusal(
+            Limit.RESTARTED,
+            f"{request.job} started again at {request.restarted_at:%H:%M:%S} UTC and is left in peace for a while",
+            f"It goes on at {until:%Y-%m-%d %H:%M:%S} UTC, or when the job dies; `approve` does not wait for it.",
+        )
 
     def memory(self) -> Memory:
         """What is to be remembered after this pass."""
@@ -132,8 +145,12 @@ def _refusals(
             yield refusal, _GUARD
         if refusal := guards.failed_repairs(ledger, request):
             yield refusal, _GUARD
+        if refusal := guards.peace(request):
+            yield refusal, _GUARD
         if refusal := _outside_window(book, request):
             yield refusal, _GUARD
+    if ledger.is_free(request):
+        return
     if refusal := group_refusal(book, request, alone=guards is None):
         yield refusal, _LIMIT
     if guards:
@@ -148,11 +165,10 @@ def _refusals(
 def _paused(pauses: Iterable[Pause], request: PermitRequest) -> Refusal | None:
     for pause in pauses:
         if pause.group is None or pause.group == request.group:
-            option = "" if pause.group is None else f" --group '{pause.group}'"
             return Refusal(
                 Limit.PAUSED,
                 f"{pause.by} paused {pause.place} at {pause.at:%Y-%m-%d %H:%M} UTC: {pause.reason}",
-                f"It goes on with `nodemend resume{option}`.",
+                f"It goes on with `{pause.lifted_by}`.",
             )
     return None
 

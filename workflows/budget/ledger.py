@@ -56,6 +56,11 @@ class Scope:
             self.at_work.discard(node)
             self.disrupted.add(node)
 
+    def spare(self, node: str) -> None:
+        """That this node is closed costs nothing: it counts as open, where it is there."""
+        if node in self.at_work:
+            self.open.add(node)
+
 
 @dataclass
 class GroupBook:
@@ -74,6 +79,7 @@ class Ledger:
         }
         self.zones = {area.name: Scope.of(area, area.name) for area in count.zones}
         self.cluster = Scope.of(count.cluster, "the cluster") if count.cluster else None
+        self._useless_are_free = bool(count.policy and count.policy.useless_costs_nothing)
         self.disrupted: set[str] = set()
         """Every node that holds a disruption permit."""
         self._holders: dict[tuple[PermitKind, str], str] = {}
@@ -82,12 +88,19 @@ class Ledger:
         for permit in held:
             self.take(permit.request)
 
+    def is_free(self, request: PermitRequest) -> bool:
+        """Whether the policy has it cost nothing."""
+        return self._useless_are_free and request.useless and request.kind is PermitKind.QUARANTINE
+
     def take(self, request: PermitRequest) -> None:
         """A permit is out."""
         kind = request.kind
         for node in request.nodes:
             for scope in self.scopes(request):
-                scope.take(kind, node)
+                if self.is_free(request):
+                    scope.spare(node)
+                else:
+                    scope.take(kind, node)
         if not request.job:
             self._holders[kind, request.node] = request.incident_id
         if kind is PermitKind.DISRUPTION:

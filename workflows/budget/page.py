@@ -25,9 +25,11 @@ def _headline(state: BudgetState) -> str:
 
 def _stops(state: BudgetState) -> str:
     lines = [
-        f"- {pause.place}, by {pause.by} at {pause.at:%Y-%m-%d %H:%M} UTC: {pause.reason}" for pause in state.pauses
+        _line(f"- {pause.place}, by {pause.by} at {pause.at:%Y-%m-%d %H:%M} UTC: {pause.reason}")
+        + f"\n  - `{pause.lifted_by}` lifts it"
+        for pause in state.pauses
     ]
-    paused = "\n".join(["### Paused", *map(_line, lines), "- `nodemend resume` lifts it"]) if lines else ""
+    paused = "\n".join(["### Paused", *lines]) if lines else ""
     up = [guard for guard in state.guards if guard.cleared_at is None]
     suspected = [f"- {guard.words} (since {guard.since:%Y-%m-%d %H:%M} UTC)" for guard in up]
     guards = "\n".join(["### A common cause is suspected", *map(_line, suspected)]) if suspected else ""
@@ -45,7 +47,10 @@ def _waiting(state: BudgetState) -> str:
     for reason, items in sorted(by_reason.items(), key=lambda pair: -len(pair[1]))[:_NAMED]:
         names = ", ".join(f"`{item.request.node}`" for item in items[:3])
         more = f" and {len(items) - 3} more" if len(items) > 3 else ""
-        lines.append(_line(f"- {names}{more}: {reason}. {items[0].releases}"))
+        lines.append(_line(f"- {names}{more}: {reason}."))
+        # On a line of its own: cut off behind a long reason it would be of no use.
+        if items[0].releases:
+            lines.append(_line(f"  - {items[0].releases}"))
     return "\n".join(["### Waiting", *lines])
 
 

@@ -1,0 +1,59 @@
+"""What a process that is set up by environment variables alone says of them: its help, and which of them is wrong."""
+
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+
+from pydantic import AliasChoices, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings
+
+from contract.names import ExitCode
+
+Variable = tuple[str, str, str]
+"""Name, default, meaning."""
+
+
+def tell_usage(
+    argv: Sequence[str], command: str, purpose: str, settings: type[BaseSettings], more: Sequence[Variable]
+) -> int:
+    """Print the table of the variables; anything but a request for help is a mistake. Returns the exit code."""
+    asked = set(argv) <= {"-h", "--help"}
+    own = [
+        (variable_of(name, field), _default(field), field.description or "")
+        for name, field in settings.model_fields.items()
+    ]
+    lines = [
+        f"Usage: {command}      {purpose} All settings are environment variables:",
+        "",
+        *(f"  {name:28} {default:18} {meaning}" for name, default, meaning in (*own, *more)),
+        "",
+        "Exit codes: 0 stopped by a signal, 65 a rule cannot be used, 78 a setting is wrong.",
+    ]
+    print("\n".join(lines), file=sys.stdout if asked else sys.stderr)
+    return ExitCode.OK if asked else ExitCode.USAGE
+
+
+def problems(error: ValidationError, settings: type[BaseSettings]) -> Iterator[str]:
+    """Each wrong variable, why it is wrong, and its value."""
+    names = {name: variable_of(name, field) for name, field in settings.model_fields.items()}
+    for problem in error.errors():
+        where = str(problem["loc"][0])
+        wrong = problem["msg"].removeprefix("Value error, ")
+        why = "must be set" if problem["type"] == "missing" else f"{wrong} (is {problem['input']!r})"
+        yield f"{names.get(where, where)}: {why}"
+
+
+def variable_of(name: str, field: FieldInfo) -> str:
+    """The environment variable of a setting."""
+    if isinstance(field.validation_alias, AliasChoices):
+        return str(field.validation_alias.choices[0])
+    return f"NODEMEND_{name.upper()}"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    if field.default_factory is socket.gethostname:
+        return "host name"
+    return "none" if field.default is None else str(field.default)
