@@ -323,7 +323,7 @@ class CloudWatchMetric(StrEnum):
     """Metrics of ``CLOUDWATCH_NAMESPACE``, beside ``ClusterName`` by one dimension each."""
 
     FAULTS = "Faults"
-    """By ``Reason``: findings that an incident took up."""
+    """By ``Reason``, by ``NodeGroup`` and by ``NodeName``: findings that an incident took up."""
     INCIDENTS_CLOSED = "IncidentsClosed"
     """By ``Outcome``."""
 

@@ -55,8 +55,11 @@ class CloudWatch:
             if report.reason.startswith(_NEURON_REASON):
                 by_machine = {"ClusterName": identity.cluster, "InstanceId": identity.instance_id or identity.node}
                 self._put(NEURON_CLOUDWATCH_NAMESPACE, report.reason, by_machine)
-            by_reason = {"ClusterName": identity.cluster, "Reason": report.reason}
-            self._put(CLOUDWATCH_NAMESPACE, CloudWatchMetric.FAULTS, by_reason)
+            # Metrics Insights groups by dimensions that a metric has, and sums over no others: one count by each.
+            for name, value in (("Reason", report.reason), ("NodeGroup", identity.group), ("NodeName", identity.node)):
+                if value:
+                    by_one = {"ClusterName": identity.cluster, name: value}
+                    self._put(CLOUDWATCH_NAMESPACE, CloudWatchMetric.FAULTS, by_one)
 
     def closed(self, cluster: str, run_id: str, outcome: str) -> None:
         """An incident that ended."""

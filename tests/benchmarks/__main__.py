@@ -19,6 +19,7 @@ from tests.benchmarks import (
     demo,
     detector,
     drain,
+    footprint,
     history,
     latency,
     operators,
@@ -55,6 +56,7 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
             "drain_fleet_worker_rss_mib",
         ),
     ),
+    "footprint": (footprint.measure, ("idle_api_calls_per_node_hour", "worker_parked_1000_rss_mib")),
     "history": (history.measure, ("history_events_1_pod", "history_events_100_pods")),
     "latency": (
         latency.measure,

