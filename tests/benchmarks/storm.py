@@ -24,6 +24,7 @@ from contract.permit import BudgetState, PermitKind
 from contract.proof import annotation_of, digest
 from deploy.local.scene import NodeGroup, create_node_group, nodes
 from deploy.local.stack import CLUSTER, Stack
+from deploy.local.waiting import wait_for
 from tests.benchmarks.figures import Figure, at_most, told
 from tests.harness import QUICK_POLICY, connect, report_about, running_worker, send, write_policy
 
@@ -33,6 +34,10 @@ WITHIN_S: Final = 10.0
 _SMALL, _LARGE = 100, 1000
 _PATIENCE_S: Final = 120.0
 _LOOK_S: Final = 0.5
+_ASKED_EVERY: Final = 10
+"""Looks."""
+_WORKS: Final = "Working on task queue"
+"""What a worker logs once it takes work."""
 _NAMES_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """Of an API answer. Whole Nodes, twice a second, would be half of what the machine does (API concepts)."""
 
@@ -73,10 +78,13 @@ def storm(stack: Stack, folder: Path, size: int) -> Outcome:
     reports = _reports(stack, [node for group in groups for node in group.nodes])
     _prove(stack, reports)
     with ExitStack() as exits:
+        workers = []
         for number in range(2):
             place = folder / f"worker-{number}"
             place.mkdir()
-            exits.enter_context(running_worker(stack, policy, place))
+            workers.append(exits.enter_context(running_worker(stack, policy, place)))
+        # A fleet that reports has its workers running: what they load at their start is not of the storm.
+        wait_for(lambda: all(_WORKS in worker.text() for worker in workers), "both workers to work", _PATIENCE_S)
         return asyncio.run(_play(stack, groups, reports))
 
 
@@ -118,13 +126,16 @@ async def _play(stack: Stack, groups: Sequence[NodeGroup], reports: Sequence[Fau
     sending = asyncio.gather(*(report(number) for number in range(len(reports))))
     quarantined: set[str] = set()
     queued: set[str] = set()
-    over = events = size = 0
+    over = events = size = looks = 0
     with stack.kubernetes.connected() as api:
         async with asyncio.timeout(_PATIENCE_S):
             while len(quarantined | queued) < len(group_of):
                 await asyncio.sleep(_LOOK_S)
                 quarantined = await asyncio.to_thread(_quarantined, api) & set(group_of)
-                queued = await _queued(temporal) & set(group_of)
+                looks += 1
+                # The budget's answer has every permit: it is asked seldom while nodes are still being quarantined.
+                if len(quarantined) >= sum(limits.values()) or not looks % _ASKED_EVERY:
+                    queued = await _queued(temporal) & set(group_of)
                 by_group = Counter(group_of[node] for node in quarantined)
                 over = max(over, sum(max(0, number - limits[name]) for name, number in by_group.items()))
                 with suppress(RPCError):
