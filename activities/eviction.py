@@ -3,6 +3,7 @@
 Rules D1 to D10 and D34 of the correctness reference.
 """
 
+import contextlib
 import contextvars
 import json
 import random
@@ -73,6 +74,7 @@ class Evictions:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._pool = ThreadPoolExecutor(EVICTIONS_AT_ONCE, thread_name_prefix="evict")
+        self._slots = threading.BoundedSemaphore(EVICTIONS_AT_ONCE)
         self._lock = threading.Lock()
         self._closed_until = 0.0
 
@@ -95,16 +97,28 @@ class Evictions:
         try:
             for pod in pods:
                 room.acquire()
-                before_each()
-                if self.closed_for_s() > 0:
-                    break
-                future = self._pool.submit(contextvars.copy_context().run, self._ask, pod, grace_period_s, answer)
+                # A thread is free from here on: what is checked now holds when the call is made, however many drains
+                # wait for theirs. A veto meanwhile would be seen too late by a call that stands in a queue (D30).
+                with self._slot() as slot:
+                    before_each()
+                    if self.closed_for_s() > 0:
+                        break
+                    future = self._pool.submit(contextvars.copy_context().run, self._ask, pod, grace_period_s, answer)
+                    slot.pop_all()
+                future.add_done_callback(lambda _: self._slots.release())
                 future.add_done_callback(lambda _: room.release())
                 asked.append(future)
         finally:
             wait(asked)
         for future in asked:
             future.result()
+
+    def _slot(self) -> contextlib.ExitStack:
+        """One of the process's evictions; given back at the end of the block, unless it is handed on."""
+        self._slots.acquire()
+        slot = contextlib.ExitStack()
+        slot.callback(self._slots.release)
+        return slot
 
     def closed_for_s(self) -> float:
         """How long nobody asks, because the API server said that it has too much to do."""
