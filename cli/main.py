@@ -96,10 +96,11 @@ _COMMANDS: Final[dict[str, tuple[Callable[..., None], ...]]] = {
     ),
 }
 """As ``--help`` shows them."""
+_TELL_THEIR_OWN_HELP: Final = (starting.detect, starting.watch_cluster, starting.checkpoint_agent)
 for _panel, _commands in _COMMANDS.items():
     for _command in _commands:
         _name = _command.__name__.replace("_", "-")
-        if _command is starting.checkpoint_agent:
+        if _command in _TELL_THEIR_OWN_HELP:
             app.command(_name, rich_help_panel=_panel, add_help_option=False, context_settings=_PASS_ON)(_command)
         else:
             app.command(_name, rich_help_panel=_panel, epilog=EXIT_CODES)(_command)

@@ -29,18 +29,18 @@ def work() -> None:
     end(worker_main())
 
 
-def detect() -> None:
-    """Run the detector of this node. Settings: NODEMEND_*, NODE_NAME and TEMPORAL_* (docs/detector.md)."""
+def detect(context: typer.Context) -> None:
+    """Run the detector of this node; `-h` tells its settings, which are environment variables (docs/detector.md)."""
     from detector.main import main as detector_main
 
-    end(detector_main())
+    end(detector_main(context.args))
 
 
-def watch_cluster() -> None:
-    """Watch the cluster's Nodes for what no node says of itself. Settings: NODEMEND_*, POD_* and TEMPORAL_*."""
+def watch_cluster(context: typer.Context) -> None:
+    """Watch the cluster's Nodes for what no node says of itself; `-h` tells its settings (docs/watch-cluster.md)."""
     from detector.cluster.main import main as watch_main
 
-    end(watch_main())
+    end(watch_main(context.args))
 
 
 def page() -> None:

@@ -91,6 +91,21 @@ def unescape(text: str) -> str:
     return raw.decode("utf-8", "replace")
 
 
+def written_at(record: Record, now: float, wall: float) -> "tuple[float, float]":
+    """When a record that waited in the ring was written, in seconds since boot and of the wall clock. Pure.
+
+    It is as old as the kernel's clock says, which is right to within the drift of that clock (K19), and much better
+    than now: checkpoints that are younger than the first sign of a fault are not trusted.
+
+    Args:
+        record: the record.
+        now: seconds since boot, when it was read.
+        wall: seconds since the epoch, then.
+    """
+    then = min(record.time_us / 1e6, now)
+    return then, wall - (now - then)
+
+
 class Batch(NamedTuple):
     """What one round of reading gave: records as they were read, in order, and what was lost among them."""
 

@@ -21,8 +21,9 @@ from detector.exporter import Exporter
 from detector.findings import Findings, iso
 from detector.hoard import Hoard, Round
 from detector.keeper import Keeper
-from detector.kmsg import BlindError, Reader, Record
+from detector.kmsg import BlindError, Reader, written_at
 from detector.lines import Line, Lines
+from detector.losses import Losses
 from detector.marker import Marker
 from detector.metrics import Facts, expose
 from detector.refuge import Refuge
@@ -40,7 +41,7 @@ _SAVE_EVERY_S: Final = 5.0
 _HEARTBEAT_S: Final = 240.0
 """Under the five minutes after which consumers call a condition stale (C5)."""
 _TOLD_AGAIN_S: Final = 10.0
-"""At most this often does a change of conditions alone start a courier, or a loss become an Event."""
+"""At most this often does a change of conditions alone start a courier."""
 _RETRY_CAP_S: Final = 60.0
 _STUCK_S: Final = 30.0
 """A disk that is silent for this long is a fault."""
@@ -91,9 +92,7 @@ class Watch:
         self._reader: Reader | None = None
         self._blind = "not opened yet"
         self._open_at, self._open_wait = 0.0, 1.0
-        self._lost: dict[str, int] = {}
-        self._untold_loss: dict[str, int] = {}
-        self._loss_told_at = 0.0
+        self._losses = Losses()
         self._read = 0
         self._last_read_at = time.monotonic()
         self._saved_at, self._dirty, self._urgent = 0.0, True, True
@@ -188,10 +187,7 @@ class Watch:
         if self._reader.started_over:
             self._note(STARTED_OVER, f"{self._reader.started_over}: all records of this boot are read again.")
             self._reader.started_over = ""
-        for lost in batch.lost:
-            self._lost[lost.reason] = self._lost.get(lost.reason, 0) + lost.records
-            if lost.reason != "before_first":
-                self._untold_loss[lost.reason] = self._untold_loss.get(lost.reason, 0) + lost.records
+        self._losses.add(batch.lost)
         told = bool(batch.lost)
         read = Round(batch.raws, batch.last_seq, live)
         if read.raws:
@@ -227,25 +223,14 @@ class Watch:
         record, match = line
         if match.rule.verdict == "benign":
             return False
-        now, wall = self._when(record, live=live)
+        now, wall = time.monotonic(), time.time()
+        if not live and self._reader is not None and self._reader.is_device:
+            now, wall = written_at(record, now, wall)
         report = self._findings.take(record, match, now, wall)
         if report is not None:
             self._tell(report)
             self._counters.look()
         return report is not None
-
-    def _when(self, record: Record, *, live: bool) -> "tuple[float, float]":
-        """When a record was written, in seconds since boot and of the wall clock.
-
-        A live record was written now. One that waited in the ring is as old as the kernel's clock says, which is
-        right to within the drift of that clock (K19), and much better than now: checkpoints that are younger than the
-        first sign of a fault are not trusted.
-        """
-        now, wall = time.monotonic(), time.time()
-        if live or self._reader is None or not self._reader.is_device:
-            return now, wall
-        then = min(record.time_us / 1e6, now)
-        return then, wall - (now - then)
 
     def _tell(self, report: "dict[str, Any]") -> None:
         self._conditions.take(report, self._boot_id, time.monotonic())
@@ -282,15 +267,10 @@ class Watch:
         self._see_to_couriers(now)
 
     def _tell_loss(self, now: float) -> None:
-        if not self._untold_loss or (self._loss_told_at and now - self._loss_told_at < _TOLD_AGAIN_S):
-            return
-        self._loss_told_at = now
-        lost, self._untold_loss = self._untold_loss, {}
-        counts = ", ".join(f"{number} {reason}" for reason, number in sorted(lost.items()))
-        message = f"Kernel records could not be read: {counts}. A fault may have been missed: check the devices."
-        self._conditions.tell("loss", "KernelRecordsLost", message, iso(time.time()), now, ends="loss")
-        self._note("KernelRecordsLost", message)
-        self._counters.look(lost=True)
+        if message := self._losses.due(now):
+            self._conditions.tell("loss", "KernelRecordsLost", message, iso(time.time()), now, ends="loss")
+            self._note("KernelRecordsLost", message)
+            self._counters.look(lost=True)
 
     def _tell_deafness(self, now: float) -> None:
         if self._marker.problem:
@@ -373,7 +353,7 @@ class Watch:
         return expose(
             Facts(
                 read=self._read,
-                lost=self._lost,
+                lost=self._losses.counts,
                 blind=bool(self._blind),
                 deaf=bool(self._marker.problem),
                 disk_problem=bool(self._disk_problem()),
