@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-from datetime import timedelta
 from typing import Any, Final
 
 from temporalio import workflow
@@ -12,7 +11,7 @@ with workflow.unsafe.imports_passed_through():
 
     from activities.saved import saved_work
     from contract import acts
-    from contract.fault import FaultReport, RemediationRequest, Verdict
+    from contract.fault import FaultReport, RemediationRequest
     from contract.identity import Fence, NodeIdentity, Target
     from contract.incident import IncidentReport, StepStatus
     from contract.names import (
@@ -36,25 +35,22 @@ with workflow.unsafe.imports_passed_through():
     from workflows.approvals import Gatekeeper
     from workflows.assess import APPROVED_BY_SOMEONE, assess
     from workflows.closing import Closing
-    from workflows.culprit import ask_about_culprit
     from workflows.draining import drain_order
     from workflows.failures import IncidentEnded
     from workflows.following import follow
+    from workflows.identifying import Identifying
     from workflows.incident_state import Incident
     from workflows.mending import MENDING, mend
     from workflows.needs_human import way_on
     from workflows.override_handlers import answers_overrides
     from workflows.overrides import Answer, Controls, as_of_then, press
     from workflows.permits import Permits
-    from workflows.proving import prove_what_joins
     from workflows.replacing import Replacing
     from workflows.showcase import Showcase
     from workflows.step_orders import Deadline, StepSkipped, skippable
     from workflows.step_runner import StepRunner
     from workflows.work import Work
 
-_FIRST_REPORT: Final = timedelta(minutes=10)
-_ACTIONABLE: Final = frozenset({Verdict.HARDWARE, Verdict.REPAIRABLE, Verdict.AMBIGUOUS})
 _DONE_BY_US: Final = MENDING | {Rung.REPLACE}
 _DISRUPTIVE: Final = frozenset(
     {
@@ -90,9 +86,11 @@ class RemediateNode:
         self._permits = Permits(self._incident, self._fence, self._runner, self._controls)
         self._work = Work(self._incident, self._runner, self._permits, lambda: self._target, self._plan)
         self._gates.pods = self._work.pods
+        self._identifying = Identifying(
+            self._incident, self._fence, self._runner, self._permits, self._showcase, self._plan, self._reassess
+        )
         self._closing = Closing(self._incident, self._controls, self._runner, self._permits, self._work, self._showcase)
         self._replacing = Replacing(self._incident, self._runner, self._gates, lambda: self._target)
-        self._proving: asyncio.Task[None] | None = None
 
     @workflow.run
     async def run(self, _request: RemediationRequest) -> IncidentReport:
@@ -120,7 +118,7 @@ class RemediateNode:
                 return
 
     async def _remediate(self) -> None:
-        await self._identify()
+        await self._identifying.identify()
         await self._quarantine()
         await self._settle()
         await self._assess()
@@ -182,42 +180,6 @@ class RemediateNode:
 
     # --- the steps ------------------------------------------------------------------------------------------------
 
-    async def _identify(self) -> None:
-        """Freeze who is meant, and end here where that is nobody."""
-        says = "Waiting for the finding that this incident is about."
-        if not await self._runner.wait(Step.IDENTIFY, lambda: bool(self._incident.findings), _FIRST_REPORT, says):
-            raise IncidentEnded(Outcome.STALE, "Started without a finding, and none came: there is nothing to repair.")
-        facts = await self._runner.act(
-            Step.IDENTIFY,
-            ActivityName.IDENTIFY_NODE,
-            lambda: acts.IdentifyNode(
-                request=self._incident.request,
-                reports=self._incident.findings,
-                incident_id=self._fence.incident_id,
-                run_id=self._fence.run_id,
-                wants_permit=any(finding.verdict in _ACTIONABLE for finding in self._incident.findings),
-            ),
-            acts.NodeFacts,
-            says=f"Finding out what machine {self._incident.request.node} is.",
-            # Whoever reported first may be nobody: a finding that joins meanwhile is looked at now, not later.
-            restart_on_change=workflow.patched("identify-looks-at-what-joins"),
-        )
-        self._take(facts)
-        self._runner.end(Step.IDENTIFY, facts.explanation)
-        if facts.identified is acts.Identified.NODE_ABSENT:
-            raise IncidentEnded(Outcome.NODE_GONE, facts.explanation)
-        if facts.identified in (acts.Identified.STALE, acts.Identified.HANDED_OVER):
-            raise IncidentEnded(Outcome.STALE, facts.explanation)
-        if facts.identified is acts.Identified.UNPROVEN:
-            raise IncidentEnded(Outcome.REFUSED, facts.explanation)
-        plan = self._reassess()
-        if plan.rung is Rung.OBSERVE or self._incident.mode is Mode.OBSERVE:
-            if await ask_about_culprit(self._incident, self._runner, lambda: self._plan().rung is not Rung.OBSERVE):
-                await self._identify()
-                return
-            raise IncidentEnded(Outcome.OBSERVED, sentences.observed(plan, self._incident.mode))
-        self._showcase.announce(Phase.ADMITTED if self._permits.held(PermitKind.QUARANTINE) else Phase.QUEUED)
-
     async def _quarantine(self) -> None:
         """Keep new work away from the machine, as soon as the fleet can spare it."""
         if self._shadowed(Step.QUARANTINE, "Would cordon the node and taint it."):
@@ -257,7 +219,7 @@ class RemediateNode:
                 changed=lambda plan=plan: not self._plan().decides_as(plan),  # type: ignore[misc]
             )
             if self._plan().decides_as(plan):
-                await self._identify()
+                await self._identifying.identify()
         self._runner.end(Step.ASSESS, sentences.plan(plan))
 
     @skippable
@@ -377,24 +339,6 @@ class RemediateNode:
     def _reassess(self) -> Plan:
         self._incident.plan = self._plan()
         return self._incident.plan
-
-    def _take(self, facts: acts.NodeFacts) -> None:
-        known = self._incident.identity
-        if known and facts.identity and facts.identity.node_uid != known.node_uid:
-            raise IncidentEnded(Outcome.NODE_GONE, f"The Node {known.node} was replaced by another of the same name.")
-        self._incident.circumstances = facts.circumstances or self._incident.circumstances
-        self._incident.search = facts.search
-        self._incident.take_policy(facts.policy if facts.identity else None, facts.policy_version)
-        if facts.identity:
-            # Looked at again and not found, the machine is still the one whose permits must go back.
-            tried = dict.fromkeys((*(known.tried if known else ()), *facts.identity.tried))
-            self._incident.identity = facts.identity.model_copy(update={"tried": tuple(tried)})
-            self._incident.traits = facts.traits or self._incident.traits
-        if facts.permit:
-            self._permits.take(PermitKind.QUARANTINE, facts.permit)
-        if facts.proven is not None:
-            self._incident.demand_proof(frozenset(facts.proven))
-            self._proving = self._proving or asyncio.create_task(prove_what_joins(self._incident, self._publish))
 
     async def _prepare(self, name: ActivityName) -> None:
         """Before an act: decide again, and hold the permit that it needs (parking gives it back)."""
