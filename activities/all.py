@@ -28,6 +28,7 @@ from activities.price import PriceActivity
 from activities.quarantine import QuarantineActivity
 from activities.receipt import ReceiptActivity
 from activities.record import RecordActivity
+from activities.record_webhook import RecordWebhook
 from activities.replace import ReplaceActivity
 from activities.verify import VerifyActivity
 from contract.fault import FaultReport, RemediationRequest
@@ -44,6 +45,7 @@ def node_activities(
     cluster_name: str,
     namespace: str,
     archive: Archive | None = None,
+    webhook: RecordWebhook | None = None,
 ) -> list[Callable[..., Any]]:
     """The acts of RemediateNode, in the order of the runbook."""
     quarantine = QuarantineActivity(cluster, by_policy(policy))
@@ -78,6 +80,6 @@ def node_activities(
         ReceiptActivity(cluster).write_receipts,
         CloseActivity(cluster, machines).close_incident,
         quarantine.give_back_node,
-        RecordActivity(record_dir, archive, cluster).write_record,
+        RecordActivity(record_dir, archive, cluster, webhook).write_record,
         AftermathActivity(cluster, policy).see_aftermath,
     ]

@@ -1,4 +1,4 @@
-"""The record sinks: the closing report and its audit log as files, in S3, and a word of it as an Event on the Node."""
+"""The record sinks: the closing report and its audit log as files, in S3, by webhook, and a word of it as an Event."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +11,7 @@ from activities.archive import Archive
 from activities.cluster import Cluster
 from activities.errors import failure
 from activities.preserve import incident_dir, write_whole
+from activities.record_webhook import RecordWebhook
 from contract.acts import Recorded, WriteRecord
 from contract.audit import audit_log, lines
 from contract.incident import IncidentReport, StepStatus
@@ -24,10 +25,17 @@ _GOOD: Final = frozenset({Outcome.REPLACED, Outcome.REPAIRED, Outcome.RELEASED})
 class RecordActivity:
     """The act ``write_record``."""
 
-    def __init__(self, record_dir: Path, archive: Archive | None = None, cluster: Cluster | None = None) -> None:
+    def __init__(
+        self,
+        record_dir: Path,
+        archive: Archive | None = None,
+        cluster: Cluster | None = None,
+        webhook: RecordWebhook | None = None,
+    ) -> None:
         self._record_dir = record_dir
         self._archive = archive
         self._cluster = cluster
+        self._webhook = webhook
 
     @activity.defn(name=ActivityName.WRITE_RECORD, no_thread_cancel_exception=True)
     def write_record(self, argument: WriteRecord) -> Recorded:
@@ -43,6 +51,9 @@ class RecordActivity:
         missed: list[str] = []
         for sink in (self._to_folder, self._to_archive, self._to_events):
             _into(sink, report, uris, missed)
+        # Last, and once: a receiver that is away holds no incident open.
+        if self._webhook and (why := self._webhook.tell(report)):
+            missed.append(why)
         return Recorded(uris=tuple(uris), missed=tuple(missed))
 
     def write_missing(self, report: IncidentReport) -> list[str]:

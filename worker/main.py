@@ -26,6 +26,7 @@ from activities.hand_over import HandOver
 from activities.orphans import OrphanActivity
 from activities.permits import PermitActivities, open_desk
 from activities.record import RecordActivity
+from activities.record_webhook import RecordWebhook
 from activities.waiting_mark import WaitingMark
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE
 from worker.clients import ACTS_AT_ONCE, archive_client, auto_scaling_client, cloudwatch, cluster_client
@@ -96,6 +97,7 @@ async def _work(settings: WorkerSettings) -> None:
                     settings.cluster,
                     settings.namespace,
                     archive,
+                    _record_webhook(settings),
                 )
                 gang = GangMemberActivities(client)
                 talking = [gang.join_gang, gang.await_gang, gang.leave_gang, gang.tell_gang]
@@ -116,6 +118,11 @@ async def _work(settings: WorkerSettings) -> None:
         tracing.close()
         if metrics:
             await asyncio.to_thread(metrics.close)
+
+
+def _record_webhook(settings: WorkerSettings) -> RecordWebhook | None:
+    url = settings.record_webhook.get_secret_value()
+    return RecordWebhook(url, settings.webhook_secret.get_secret_value()) if url else None
 
 
 def make_worker(

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import Field, SecretStr, StringConstraints, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -23,6 +23,12 @@ class WorkerSettings(BaseSettings):
         default="",
         pattern=r"^(s3://[a-z0-9][a-z0-9.-]+(/.*)?)?$",
         description="s3://bucket/prefix for reports and audit logs, beside the folder; empty: none.",
+    )
+    record_webhook: SecretStr = Field(
+        default=SecretStr(""), description="URL that closing reports are posted to, beside the folder; empty: none."
+    )
+    webhook_secret: SecretStr = Field(
+        default=SecretStr(""), description="Signs what is posted there, as it signs the pager's webhooks."
     )
     namespace: str = Field(
         default="default",

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from contract.budget import Guard
 from contract.names import ActivityName, ErrorType, OverrideName, Phase
 from contract.permit import BudgetState
+from contract.signing import SIGNATURE, TIMESTAMP, signature
 from tests.reporting.receiver import Receiver, receiving
 from tests.runbook.world import Play, World, fails
 from worker.paging.alerts import Alert, Event, Told, of_budget, of_incident, of_nodes
 from worker.paging.main import Pager
 from worker.paging.sources import Sources
-from worker.paging.webhooks import SIGNATURE, TIMESTAMP, NotToldError, PagerDuty, PlainJson, Slack, signature
+from worker.paging.webhooks import NotToldError, PagerDuty, PlainJson, Slack
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 

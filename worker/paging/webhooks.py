@@ -1,13 +1,6 @@
-"""Webhooks: an alert in the shape of Slack, of PagerDuty, or as plain JSON; signed where a secret is set.
+"""Webhooks: an alert in the shape of Slack, of PagerDuty, or as plain JSON; signed where a secret is set."""
 
-The signature is HMAC-SHA256 over the time and the body, as Slack and Stripe sign theirs, so that what is caught on the
-way can neither be changed nor played again later.
-"""
-
-import hashlib
-import hmac
 import json
-import time
 from abc import ABC, abstractmethod
 from typing import Any, Final
 
@@ -15,11 +8,10 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from contract.model import SCHEMA_VERSION
+from contract.signing import signed
 from worker.paging.acknowledged import BUTTON
 from worker.paging.alerts import KEY_MAX, Alert, Event
 
-SIGNATURE: Final = "X-Nodemend-Signature"
-TIMESTAMP: Final = "X-Nodemend-Timestamp"
 _PATIENCE: Final = urllib3.Timeout(connect=5.0, read=10.0)
 _RETRIES: Final = urllib3.Retry(
     total=3, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=None, redirect=0
@@ -58,24 +50,13 @@ class Webhook(ABC):
             NotToldError: it was not taken. The address is not in the text: of Slack, it is the secret.
         """
         data = json.dumps(self.body(event, alert), ensure_ascii=False).encode()
-        headers = {"Content-Type": "application/json", **self._signed(data)}
+        headers = {"Content-Type": "application/json", **signed(self._secret, data)}
         try:
             answer = self._pool.request("POST", self._url, body=data, headers=headers)
         except HTTPError as error:
             raise NotToldError(type(error.__cause__ or error).__name__) from None
         if not 200 <= answer.status < 300:
             raise NotToldError(f"it answered {answer.status}")
-
-    def _signed(self, data: bytes) -> dict[str, str]:
-        if not self._secret:
-            return {}
-        now = str(int(time.time()))
-        return {TIMESTAMP: now, SIGNATURE: signature(self._secret, now, data)}
-
-
-def signature(secret: bytes, timestamp: str, data: bytes) -> str:
-    """What a receiver computes anew and compares in constant time."""
-    return "sha256=" + hmac.new(secret, timestamp.encode() + b"." + data, hashlib.sha256).hexdigest()
 
 
 class PlainJson(Webhook):
