@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activities.posting import NotTakenError
 from contract.budget import Guard
 from contract.names import ActivityName, ErrorType, OverrideName, Phase
 from contract.permit import BudgetState
@@ -19,7 +20,7 @@ from tests.runbook.world import Play, World, fails
 from worker.paging.alerts import Alert, Event, Told, of_budget, of_incident, of_nodes
 from worker.paging.main import Pager
 from worker.paging.sources import Sources
-from worker.paging.webhooks import NotToldError, PagerDuty, PlainJson, Slack
+from worker.paging.webhooks import PagerDuty, PlainJson, Slack
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 
@@ -140,10 +141,10 @@ def test_a_place_that_is_busy_is_told_again_at_once(receiver: Receiver) -> None:
 
 def test_a_refusal_does_not_tell_the_address_which_is_the_secret(receiver: Receiver) -> None:
     receiver.closed = True
-    with pytest.raises(NotToldError) as refused:
+    with pytest.raises(NotTakenError) as refused:
         Slack(receiver.url).tell(Event.TRIGGER, alert())
     assert receiver.url not in str(refused.value)
-    with pytest.raises(NotToldError) as unreachable:
+    with pytest.raises(NotTakenError) as unreachable:
         Slack("http://127.0.0.1:1/services/T0/secret").tell(Event.TRIGGER, alert())
     assert "secret" not in str(unreachable.value)
 

@@ -17,6 +17,7 @@ from typing import Final
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from activities.posting import NotTakenError
 from activities.preserve import write_whole
 from contract.model import Message
 from contract.names import ExitCode
@@ -25,7 +26,7 @@ from worker.errors import StartError
 from worker.paging.alerts import Alert, Told
 from worker.paging.inbox import Inbox, Reader, acknowledge, readers
 from worker.paging.sources import Sources
-from worker.paging.webhooks import NotToldError, PagerDuty, PlainJson, Slack, Webhook
+from worker.paging.webhooks import PagerDuty, PlainJson, Slack, Webhook
 from worker.process import connected, run, told_to_stop
 from worker.settings import split_address
 from worker.temporal import connect, load_connection, make_runtime
@@ -122,7 +123,7 @@ class Pager:
         for event, alert in list(self._memory.told.get(place.name, Told()).due(alerts)):
             try:
                 await asyncio.to_thread(place.tell, event, alert)
-            except NotToldError as error:
+            except NotTakenError as error:
                 _log.warning("%s was not told (%s of %s): %s. It is tried again.", place.name, event, alert.key, error)
                 return
             _log.info("%s was told: %s of %s", place.name, event, alert.key)

@@ -1,22 +1,17 @@
 """Webhooks: an alert in the shape of Slack, of PagerDuty, or as plain JSON; signed where a secret is set."""
 
-import json
 from abc import ABC, abstractmethod
 from typing import Any, Final
 
 import urllib3
-from urllib3.exceptions import HTTPError
 
+from activities.posting import Poster
 from contract.model import SCHEMA_VERSION
-from contract.signing import signed
 from worker.paging.acknowledged import BUTTON
 from worker.paging.alerts import KEY_MAX, Alert, Event
 
 _PATIENCE: Final = urllib3.Timeout(connect=5.0, read=10.0)
-_RETRIES: Final = urllib3.Retry(
-    total=3, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=None, redirect=0
-)
-"""At once; what outlasts them is tried again with the next look, for as long as the alert lasts."""
+"""For each try; what outlasts them is tried again with the next look, for as long as the alert lasts."""
 _SUMMARY_MAX: Final = 1024
 """Of PagerDuty's ``payload.summary`` (Events API v2)."""
 _BLOCK_MAX: Final = 2900
@@ -25,19 +20,13 @@ _WORDS: Final = {Event.TRIGGER: "Needs a human", Event.ACKNOWLEDGE: "Seen", Even
 _ICONS: Final = {Event.TRIGGER: ":rotating_light:", Event.ACKNOWLEDGE: ":eyes:", Event.RESOLVE: ":white_check_mark:"}
 
 
-class NotToldError(Exception):
-    """Nobody took it; it is tried again."""
-
-
 class Webhook(ABC):
     """One place that alerts are told to."""
 
     name: str
 
     def __init__(self, url: str, secret: str = "") -> None:
-        self._url = url
-        self._secret = secret.encode()
-        self._pool = urllib3.PoolManager(timeout=_PATIENCE, retries=_RETRIES)
+        self._poster = Poster(url, secret, _PATIENCE)
 
     @abstractmethod
     def body(self, event: Event, alert: Alert) -> dict[str, Any]:
@@ -47,16 +36,9 @@ class Webhook(ABC):
         """Send it.
 
         Raises:
-            NotToldError: it was not taken. The address is not in the text: of Slack, it is the secret.
+            NotTakenError: it was not taken.
         """
-        data = json.dumps(self.body(event, alert), ensure_ascii=False).encode()
-        headers = {"Content-Type": "application/json", **signed(self._secret, data)}
-        try:
-            answer = self._pool.request("POST", self._url, body=data, headers=headers)
-        except HTTPError as error:
-            raise NotToldError(type(error.__cause__ or error).__name__) from None
-        if not 200 <= answer.status < 300:
-            raise NotToldError(f"it answered {answer.status}")
+        self._poster.post(self.body(event, alert))
 
 
 class PlainJson(Webhook):
