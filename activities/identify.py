@@ -120,9 +120,9 @@ class IdentifyNodeActivity:
         identity, rules = identity.model_copy(update={"fuse": fuse}), hurried(rules, fuse, datetime.now(UTC))
         mode = rules.mode_for(drill=request.drill)
         acts = argument.wants_permit and mode is Mode.ACT
-        pods = self._cluster.pods_on(identity.node) if acts else []
-        traits = self._traits(node, argument.reports[0], policy, pods) if acts else {}
-        around = self._around(identity, proven, work_is_dead(pods))
+        pods = self._cluster.pods_on(identity.node) if acts else None
+        traits = self._traits(node, argument.reports[0], policy, pods) if pods is not None else {}
+        around = self._around(identity, proven, pods)
         return NodeFacts(
             identified=Identified.FOUND,
             explanation=f"Node {identity.node} is {identity.instance_id or identity.provider_id or 'no known machine'} "
@@ -172,12 +172,16 @@ class IdentifyNodeActivity:
         tried = self._circumstances.tried(identity, reports) if self._circumstances else ()
         return identity.model_copy(update={"tried": tuple(dict.fromkeys((*identity.tried, *tried)))})
 
-    def _around(self, identity: NodeIdentity, reports: tuple[FaultReport, ...], work_dead: bool) -> Circumstances:
+    def _around(
+        self, identity: NodeIdentity, reports: tuple[FaultReport, ...], pods: list[Json] | None
+    ) -> Circumstances:
+        """``pods``: those of its Node, where they were read; else they are as soon as somebody asks for its work."""
+
         def job() -> str:
-            return work_traits(self._cluster.pods_on(identity.node)).get("job", "")
+            return work_traits(self._cluster.pods_on(identity.node) if pods is None else pods).get("job", "")
 
         known = self._circumstances.read(identity, reports, job) if self._circumstances else Circumstances()
-        return known.model_copy(update={"work_dead": work_dead})
+        return known.model_copy(update={"work_dead": work_is_dead(pods or ())})
 
     def _ask(self, argument: IdentifyNode, identity: NodeIdentity, traits: Traits, *, useless: bool) -> PermitAnswer:
         return self._ask_permit(

@@ -6,10 +6,11 @@ again or to park is theirs.
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import is_cancelled_exception
+from temporalio.workflow import ActivityCancellationType
 
 with workflow.unsafe.imports_passed_through():
     from contract.model import Message
@@ -30,16 +31,7 @@ async def run(name: str, argument: Message, result: type[R] | None, timing: Timi
     Raises:
         ActivityError: it failed for good.
     """
-    answer: R | None = await workflow.execute_activity(
-        name,
-        argument,
-        result_type=result,
-        start_to_close_timeout=timing.start_to_close,
-        schedule_to_close_timeout=timing.schedule_to_close,
-        heartbeat_timeout=HEARTBEAT,
-        retry_policy=RETRY,
-        summary=summary,
-    )
+    answer: R | None = await _start(name, argument, result, timing, summary, ActivityCancellationType.TRY_CANCEL)
     return answer
 
 
@@ -74,17 +66,8 @@ async def run_until(
         ActivityError: it failed for good.
         Interrupted: it was stopped.
     """
-    handle: workflow.ActivityHandle[R] = workflow.start_activity(
-        name,
-        argument,
-        result_type=result,
-        start_to_close_timeout=timing.start_to_close,
-        schedule_to_close_timeout=timing.schedule_to_close,
-        heartbeat_timeout=HEARTBEAT,
-        retry_policy=RETRY,
-        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-        summary=summary[:SUMMARY_MAX],
-    )
+    waits = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
+    handle: workflow.ActivityHandle[R] = _start(name, argument, result, timing, summary[:SUMMARY_MAX], waits)
     try:
         await workflow.wait_condition(lambda: handle.done() or interrupted())
     except asyncio.CancelledError:
@@ -103,3 +86,24 @@ async def run_until(
         if failed_while_stopping(failure) and failing_is_stopping():
             raise Interrupted
     return handle.result()
+
+
+def _start(
+    name: str,
+    argument: Message,
+    result: type[Message] | None,
+    timing: Timing,
+    summary: str,
+    cancellation_type: ActivityCancellationType,
+) -> workflow.ActivityHandle[Any]:
+    return workflow.start_activity(
+        name,
+        argument,
+        result_type=result,
+        start_to_close_timeout=timing.start_to_close,
+        schedule_to_close_timeout=timing.schedule_to_close,
+        heartbeat_timeout=HEARTBEAT,
+        retry_policy=RETRY,
+        cancellation_type=cancellation_type,
+        summary=summary,
+    )
