@@ -1,8 +1,9 @@
 """Auto Scaling as the acts use it: groups, their instances, what they did lately and what they are about to do."""
 
 import itertools
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import boto3
 
@@ -65,6 +66,10 @@ class AutoScaling:
     def group(self, name: str) -> "AutoScalingGroupTypeDef | None":
         """A group, or None."""
         return self._by_name.get(name)
+
+    def nodegroup(self, group: "AutoScalingGroupTypeDef | None") -> dict[str, Any] | None:
+        """EKS's description of the managed node group that a group belongs to; None where EKS does not manage it."""
+        return self.eks.nodegroup(tags_of(group)) if group else None
 
     def groups(self, names: list[str]) -> list["AutoScalingGroupTypeDef"]:
         """Groups by name; those that do not exist are left out."""
@@ -163,3 +168,8 @@ class AutoScaling:
         with calling("autoscaling:DescribeInstanceRefreshes"):
             answer = self._groups.describe_instance_refreshes(AutoScalingGroupName=group, MaxRecords=5)
         return answer["InstanceRefreshes"]
+
+
+def tags_of(group: Mapping[str, Any]) -> dict[str, str]:
+    """The tags of a group, by key."""
+    return {tag["Key"]: tag["Value"] for tag in group.get("Tags", [])}

@@ -30,13 +30,7 @@ Describe = Callable[[str], dict[str, Any] | None]
 
 def described_by(auto_scaling: AutoScaling) -> Describe:
     """Asks AWS."""
-
-    def describe(group: str) -> dict[str, Any] | None:
-        found = auto_scaling.group(group)
-        tags = {tag["Key"]: tag["Value"] for tag in found.get("Tags", [])} if found else {}
-        return auto_scaling.eks.nodegroup(tags)
-
-    return describe
+    return lambda group: auto_scaling.nodegroup(auto_scaling.group(group))
 
 
 class ManagedGroups:

@@ -49,14 +49,20 @@ def cluster_by(configuration: Any) -> Cluster:
     return Cluster(NotingApiClient(configuration))
 
 
+def aws_session() -> boto3.Session:
+    """AWS as the surroundings configure it."""
+    # botocore reads AWS_DEFAULT_REGION alone; AWS's other SDKs and its documentation say AWS_REGION.
+    return boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
+
+
 def archive_client(address: str) -> Archive | None:
     """The bucket that keeps records; None where no address is set."""
-    return Archive(boto3.Session(region_name=os.environ.get("AWS_REGION") or None), address) if address else None
+    return Archive(aws_session(), address) if address else None
 
 
 def cloudwatch() -> CloudWatch:
     """CloudWatch of the region in the surroundings."""
-    session = boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
+    session = aws_session()
     return CloudWatch(session.client("cloudwatch"))
 
 
@@ -67,8 +73,7 @@ def auto_scaling_client() -> AutoScaling:
         StartError: no region is set.
     """
     try:
-        # botocore reads AWS_DEFAULT_REGION alone; AWS's other SDKs and its documentation say AWS_REGION.
-        return AutoScaling(boto3.Session(region_name=os.environ.get("AWS_REGION") or None))
+        return AutoScaling(aws_session())
     except NoRegionError as error:
         raise StartError(
             "No AWS region is set.", "Set AWS_REGION to the region of the cluster's node groups.", ExitCode.CONFIG

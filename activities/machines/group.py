@@ -117,7 +117,6 @@ class GroupReplacer:
         has_template, template = self._template(group)
         image_id = template.get("ImageId", "") if template else ""
         reservation_id = reservation_of(instance, template)
-        tags = {tag["Key"]: tag["Value"] for tag in group.get("Tags", [])} if group else {}
         ec2, now = self._auto_scaling.ec2, datetime.now(UTC)
         return GroupFacts(
             identity=argument.target.identity,
@@ -132,7 +131,7 @@ class GroupReplacer:
             instance=instance,
             reservation_id=reservation_id,
             reservation=ec2.reservation(reservation_id) if reservation_id else None,
-            nodegroup=self._auto_scaling.eks.nodegroup(tags),
+            nodegroup=self._auto_scaling.nodegroup(group),
             failed_repairs=failed_repairs,
         )
 

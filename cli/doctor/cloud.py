@@ -9,15 +9,16 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from activities.auto_scaling import tags_of
 from activities.cluster import Cluster
 from cli.doctor.findings import Finding, Level, of_iam
 from contract.policy import GroupPolicy, Mode
 from contract.replacement import RebootMode
 from deploy.aws import WORKER_POLICY
 from deploy.components import Component
+from worker.clients import aws_session
 
 IRSA: Final = "eks.amazonaws.com/role-arn"
 _MAY: Final = "allowed"
@@ -53,7 +54,7 @@ def looks(iam_policy: dict[str, Any]) -> list[str]:
 
 def rights(cluster: Cluster, namespace: str, groups: Sequence[Group]) -> Iterator[Finding]:
     """What AWS refuses to the worker."""
-    session: Any = boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
+    session: Any = aws_session()
     role = _role(cluster, session, namespace)
     if role:
         try:
@@ -105,10 +106,9 @@ def _simulated(iam: Any, role: str, groups: Sequence[Group]) -> Iterator[Finding
     for group in groups[:_GROUPS_MAX]:
         arn, name = group.document["AutoScalingGroupARN"], group.document["AutoScalingGroupName"]
         region, account = arn.split(":")[3:5]
-        tags = {tag["Key"]: tag["Value"] for tag in group.document.get("Tags", [])}
         context = [
             {"ContextKeyName": f"{owner}:ResourceTag/{key}", "ContextKeyValues": [value], "ContextKeyType": "string"}
-            for key, value in tags.items()
+            for key, value in tags_of(group.document).items()
             for owner in ("aws", "autoscaling")
         ]
         wanted = changes(group.policy)

@@ -160,7 +160,6 @@ def _of_groups(
 
 def _facts(aws: AutoScaling, name: str, identity: NodeIdentity) -> GroupFacts:
     group = aws.group(name)
-    tags = {tag["Key"]: tag["Value"] for tag in group.get("Tags", [])} if group else {}
     now = datetime.now(UTC)
     return GroupFacts(
         identity=identity,
@@ -169,5 +168,5 @@ def _facts(aws: AutoScaling, name: str, identity: NodeIdentity) -> GroupFacts:
         hooks=aws.hooks(name),
         refreshes=aws.refreshes(name),
         activities=aws.activities(name, now - LAUNCHES_LATELY),
-        nodegroup=aws.eks.nodegroup(tags),
+        nodegroup=aws.nodegroup(group),
     )
