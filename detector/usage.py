@@ -28,7 +28,8 @@ def tell_usage(
         "",
         *(f"  {name:28} {default:18} {meaning}" for name, default, meaning in (*own, *more)),
         "",
-        "Exit codes: 0 stopped by a signal, 65 a rule cannot be used, 78 a setting is wrong.",
+        f"Exit codes: {ExitCode.OK} stopped by a signal, {ExitCode.USAGE} wrong usage, {ExitCode.DATA} a rule cannot "
+        f"be used, {ExitCode.CONFIG} a setting is wrong. What cannot be reached is tried again, and ends nothing.",
     ]
     print("\n".join(lines), file=sys.stdout if asked else sys.stderr)
     return ExitCode.OK if asked else ExitCode.USAGE

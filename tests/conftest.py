@@ -3,6 +3,7 @@
 Tests share the cluster and not the work: each makes its own group and namespace, so their order does not matter.
 """
 
+import signal
 import uuid
 from collections.abc import Generator, Iterator
 from contextlib import suppress
@@ -23,6 +24,9 @@ from tests.acting import Acting, acting_on
 # No test measures time: a machine that is busy with other things must fail none.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+# Processes that tests start inherit it: a shell's background job ignores Ctrl-C, and so would they.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class MakeNodeGroup(Protocol):

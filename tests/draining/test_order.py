@@ -31,7 +31,7 @@ def test_system_critical_pods_stay_until_the_others_are_gone(acting: Acting, gro
     node = group.nodes[0]
     for name, priority_class in (("cni", "system-node-critical"), ("dns", "system-cluster-critical"), ("work", "")):
         spec = {"priorityClassName": priority_class} if priority_class else {}
-        unmanaged(acting, node, namespace, name, spec=spec, annotations={SLOW_ANNOTATION: "1s"}, grace_s=5)
+        unmanaged(acting, node, namespace, name, spec=spec, annotations={SLOW_ANNOTATION: "1s"}, grace_s=60)
     with counted_evictions() as asked:
         done = drain(acting, acting.claim(node), evict_unmanaged_pods=True)
     assert asked.names == ["work", "dns", "cni"]

@@ -58,12 +58,20 @@ def test_missing_namespace_and_missing_cluster_are_78(tmp_path: Path) -> None:
     assert "NODEMEND_CLUSTER" in no_cluster.stderr
 
 
-@pytest.mark.parametrize("command", ["demo", "work", "detect", "status", "watch", "report", "approve", "release"])
+@pytest.mark.parametrize("command", ["demo", "work", "status", "watch", "report", "approve", "release"])
 def test_help_of_each_command_says_what_exit_codes_mean(command: str) -> None:
     done = nodemend(command, "--help")
     assert done.returncode == 0
     for code in (ExitCode.UNAVAILABLE, ExitCode.NO_PERMISSION, ExitCode.CONFIG, INTERRUPTED):
         assert str(code) in done.stdout
+
+
+@pytest.mark.parametrize("command", ["detect", "watch-cluster"])
+def test_help_of_what_never_gives_up_says_how_it_does_end(command: str) -> None:
+    done = nodemend(command, "--help")
+    assert done.returncode == 0
+    for code in (ExitCode.OK, ExitCode.USAGE, ExitCode.DATA, ExitCode.CONFIG):
+        assert f"{code} " in done.stdout.partition("Exit codes: ")[2]
 
 
 @pytest.mark.temporal

@@ -24,6 +24,7 @@ from tests.contract.test_audit import report
 from tests.reporting.sample import closed
 from tests.runbook.world import NOW, Play, World, fails, fast
 
+ENDED = 'ExecutionStatus!="Running"'
 on_temporal = [pytest.mark.temporal, pytest.mark.asyncio(loop_scope="session")]
 
 
@@ -42,8 +43,16 @@ def records(folder: Path) -> dict[str, IncidentReport]:
     return {one.incident_id: one for one in found}
 
 
-async def export(temporal: Client, folder: Path) -> Exported:
-    """One look of a worker that has just started."""
+async def listed_as_ended(temporal: Client, *incidents: str) -> None:
+    """Temporal's list follows its histories a moment later."""
+    for incident in incidents:
+        while not [run async for run in temporal.list_workflows(f'WorkflowId="{incident}" AND {ENDED}')]:
+            pass
+
+
+async def export(temporal: Client, folder: Path, *ended: str) -> Exported:
+    """One look of a worker that has just started, once Temporal's list shows these as ended."""
+    await listed_as_ended(temporal, *ended)
     act = ExportActivity(temporal, RecordActivity(folder))
     done: Exported = await ActivityEnvironment().run(act.export_records, ExportRecords(cluster="test"))
     return done
@@ -60,7 +69,7 @@ async def test_terminated_incident_is_exported_with_all_it_knew_and_with_who_end
     before = await incident.now()
     await incident.handle.terminate(reason="the wrong node")
 
-    exported = await export(temporal, tmp_path)
+    exported = await export(temporal, tmp_path, incident.handle.id)
 
     kept = records(tmp_path)[incident.handle.id]
     assert "report.json" in exported.written[incident.handle.id]
@@ -86,7 +95,7 @@ async def test_exporting_again_by_whichever_worker_changes_nothing(
     incident = await play.start()
     await incident.until_phase(Phase.NEEDS_HUMAN)
     await incident.handle.terminate()
-    await export(temporal, tmp_path)
+    await export(temporal, tmp_path, incident.handle.id)
     (file,) = [file for file in tmp_path.rglob("report.json") if incident.handle.id in str(file)]
     first, written = file.read_text(), file.stat().st_mtime_ns
     assert incident.handle.id not in (await export(temporal, tmp_path)).written
@@ -103,7 +112,7 @@ async def test_incident_whose_sinks_took_no_record_is_exported_as_it_closed(
     missed, own = await play.start(), await Play(temporal, "runbook", World()).start()
     result = await missed.result()
     await own.result()
-    await export(temporal, tmp_path)
+    await export(temporal, tmp_path, missed.handle.id, own.handle.id)
     assert records(tmp_path)[missed.handle.id] == result
     assert own.handle.id not in records(tmp_path), "its own record is not written again"
 
@@ -113,6 +122,7 @@ async def test_incident_that_no_worker_ever_looked_at_is_exported_too(temporal: 
     request = RemediationRequest(cluster="test", node="never-seen", instance_id="i-0123456789abcdef0")
     handle = await temporal.start_workflow(REMEDIATE_NODE, request, id="remediate-never", task_queue="of-nobody")
     await handle.terminate(reason="by mistake")
+    await listed_as_ended(temporal, handle.id)
     act = ExportActivity(temporal, RecordActivity(tmp_path), patience=timedelta(seconds=1))
     await ActivityEnvironment().run(act.export_records, ExportRecords(cluster="test"))
     kept = records(tmp_path)[handle.id]
