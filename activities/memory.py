@@ -4,13 +4,14 @@ It outlives incidents, workers, Nodes and Temporal's retention. A machine that c
 serial, and so is what was tried on it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from pydantic import ValidationError
 
 from activities.cluster import Cluster, ConflictError, retry_on_conflict
+from activities.gathering import Gathering
 from activities.objects import Objects
 from contract.memory import FailedMachine, FailedMachines, Failure, TriedRung, TriedRungs
 from contract.names import FAILED_MACHINES
@@ -28,6 +29,10 @@ class Memory:
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self._objects = Objects(cluster)
         self._maps = f"/api/v1/namespaces/{namespace}/configmaps"
+        # A hundred machines given up at once are written down together: each on its own they would stand in each
+        # other's way, and a mark waits for what is written first.
+        self._failed: Gathering[FailedMachine, None] = Gathering(self._write_failed, KEPT)
+        self._rungs: Gathering[TriedRung, None] = Gathering(self._write_tried, KEPT)
 
     def all(self) -> tuple[FailedMachine, ...]:
         """Everything remembered, the oldest first."""
@@ -39,25 +44,32 @@ class Memory:
 
     def remember(self, machine: FailedMachine) -> None:
         """Add one; the same failure of the same incident is there once, however often it is tried."""
-
-        def added(text: str) -> str:
-            known = _read(text)
-            return text if any(_same(machine, other) for other in known) else _write([*known, machine][-KEPT:])
-
-        retry_on_conflict(lambda: self._change(_KEY, added))
+        self._failed.get(machine)
 
     def remember_tried(self, rung: TriedRung) -> None:
         """Add one; the same rung on the same machine of an incident of that id is there once, as of the last time."""
+        self._rungs.get(rung)
 
-        def same(other: TriedRung) -> bool:
-            named = (rung.incident, rung.rung, rung.node, rung.instance_id)
-            return named == (other.incident, other.rung, other.node, other.instance_id)
-
+    def _write_failed(self, machines: Sequence[FailedMachine]) -> dict[FailedMachine, None]:
         def added(text: str) -> str:
-            others = [other for other in _read_tried(text) if not same(other)]
-            return TriedRungs(rungs=(*others, rung)[-KEPT:]).model_dump_json(indent=1)
+            known = list(_read(text))
+            before = len(known)
+            for machine in sorted(machines, key=lambda machine: machine.at):
+                if not any(_same(machine, other) for other in known):
+                    known.append(machine)
+            return text if len(known) == before else _write(known[-KEPT:])
+
+        retry_on_conflict(lambda: self._change(_KEY, added))
+        return {}
+
+    def _write_tried(self, rungs: Sequence[TriedRung]) -> dict[TriedRung, None]:
+        def added(text: str) -> str:
+            newest = {_named(rung): rung for rung in sorted(rungs, key=lambda rung: rung.at)}
+            others = [other for other in _read_tried(text) if _named(other) not in newest]
+            return TriedRungs(rungs=(*others, *newest.values())[-KEPT:]).model_dump_json(indent=1)
 
         retry_on_conflict(lambda: self._change(_TRIED_KEY, added))
+        return {}
 
     def _text(self, key: str) -> str:
         found = self._objects.get(f"{self._maps}/{FAILED_MACHINES}")
@@ -114,6 +126,10 @@ def _same(one: FailedMachine, other: FailedMachine) -> bool:
         other.instance_id,
         other.node,
     )
+
+
+def _named(rung: TriedRung) -> tuple[str, str, str, str]:
+    return (rung.incident, rung.rung, rung.node, rung.instance_id)
 
 
 def _read(text: str) -> tuple[FailedMachine, ...]:

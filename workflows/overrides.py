@@ -79,6 +79,10 @@ class Controls:
     answers: dict[str, "Answer"] = field(default_factory=dict)
     """By act id: the same act sent twice is answered twice and applied once."""
 
+    def told(self, step: Step, name: OverrideName | None = None) -> StepOrder | None:
+        """What a human told about a step and was not obeyed yet."""
+        return self.order if self.order and self.order.step is step and name in (None, self.order.name) else None
+
 
 @dataclass(frozen=True)
 class Answer:

@@ -89,6 +89,14 @@ class Deadline:
         """All of it again."""
         self._used = self._added = timedelta(0)
 
+    def obey(self, order: StepOrder | None, ran: timedelta | None) -> None:
+        """Before the act is started anew: how long it may take now. ``ran`` is None where it failed."""
+        if order and order.name is OverrideName.EXTEND_DEADLINE:
+            assert order.override.extension is not None
+            self.extend(order.override.extension, ran)
+        elif ran is None or (order and order.name is OverrideName.RETRY_STEP):
+            self.renew()
+
     def extend(self, extension: timedelta, ran: timedelta | None) -> None:
         """More, on top of what an interrupted act left; nothing is left by one that failed (``ran`` is None)."""
         self._used += self.now if ran is None else min(ran, self.now)

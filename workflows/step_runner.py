@@ -23,7 +23,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.override_table import Stand
     from workflows.overrides import Controls
     from workflows.running import Interrupted
-    from workflows.step_orders import Deadline, StepOrder, StepSkipped
+    from workflows.step_orders import Deadline, StepSkipped
     from workflows.timing import QUICK, Timing, until
 
 R = TypeVar("R", bound=Message)
@@ -182,7 +182,7 @@ class StepRunner:
                 self.begin(step, "Held by a human. Press `resume` to go on.", StepStatus.WAITING)
                 await workflow.wait_condition(lambda: not self._controls.held or self._controls.stop is not None)
                 self._stop_if_told()
-        if order := self._told(step, OverrideName.SKIP_STEP):
+        if order := self._controls.told(step, OverrideName.SKIP_STEP):
             self._controls.order = None
             raise StepSkipped(step, order.override)
 
@@ -191,7 +191,7 @@ class StepRunner:
         await self.obey(step)
         self.begin(step, says)
         await self._wait(
-            lambda: self._controls.held or self._controls.stop is not None or self._told(step) is not None,
+            lambda: self._controls.held or self._controls.stop is not None or self._controls.told(step) is not None,
             duration,
             says,
         )
@@ -243,7 +243,7 @@ class StepRunner:
             lambda: (
                 self._controls.resumes > resumes
                 or self._controls.approvals > approvals
-                or self._told(step) is not None
+                or self._controls.told(step) is not None
                 or changed()
             ),
             by_itself=lambda: retries_itself,
@@ -251,7 +251,7 @@ class StepRunner:
         if self.committed and self._controls.stop is OverrideName.ABORT:
             self._stop_if_told()
         if deadline:
-            self._move(step, deadline, ran=None)
+            deadline.obey(self._controls.told(step), ran=None)
         await self.obey(step)
 
     def begin(self, step: Step, says: str, status: StepStatus = StepStatus.RUNNING) -> None:
@@ -267,7 +267,7 @@ class StepRunner:
 
     def end(self, step: Step, says: str, status: StepStatus = StepStatus.DONE) -> None:
         """Say what came of it. What a human told about the step came too late then."""
-        if order := self._told(step):
+        if order := self._controls.told(step):
             self._controls.order = None
             self._incident.note(f"`{order.name}` of {order.override.by} changed nothing: {step} had just ended.")
         self._incident.end(step, workflow.now(), says, status)
@@ -281,27 +281,14 @@ class StepRunner:
         finally:
             self._waits_at = None
 
-    def _told(self, step: Step, name: OverrideName | None = None) -> StepOrder | None:
-        """What a human told about this step and was not obeyed yet."""
-        order = self._controls.order
-        return order if order and order.step is step and name in (None, order.name) else None
-
     def moved(self, step: Step, deadline: Deadline, ran: timedelta) -> bool:
         """Obey what a human told about the deadline of a step that waits without an act. False when nothing was."""
-        if self._told(step) is None:
+        order = self._controls.told(step)
+        if order is None:
             return False
-        self._move(step, deadline, ran)
+        deadline.obey(order, ran)
         self._controls.order = None
         return True
-
-    def _move(self, step: Step, deadline: Deadline, ran: timedelta | None) -> None:
-        """Before a step's act is started anew: how long it may take now. ``ran`` is None where it failed."""
-        order = self._told(step)
-        if order and order.name is OverrideName.EXTEND_DEADLINE:
-            assert order.override.extension is not None
-            deadline.extend(order.override.extension, ran)
-        elif ran is None or (order and order.name is OverrideName.RETRY_STEP):
-            deadline.renew()
 
     async def _try(self, act: _Act[R]) -> R:
         """One try of an act, which what humans told about the step may interrupt."""
@@ -312,7 +299,7 @@ class StepRunner:
             return await self._once(act)
         except Interrupted:
             if act.deadline:
-                self._move(act.step, act.deadline, ran=workflow.now() - started)
+                act.deadline.obey(self._controls.told(act.step), ran=workflow.now() - started)
             raise
 
     async def _once(self, act: _Act[R]) -> R:
@@ -320,7 +307,7 @@ class StepRunner:
         timing = act.timing or (until(act.deadline.now) if act.deadline else QUICK)
 
         def interrupted() -> bool:
-            if self._told(act.step):
+            if self._controls.told(act.step):
                 return True
             if self.committed:
                 return False

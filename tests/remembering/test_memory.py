@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -56,6 +57,27 @@ def test_workers_that_write_at_once_lose_nothing(memory: Memory) -> None:
     with ThreadPoolExecutor(4) as executor:
         list(executor.map(lambda number: memory.remember(machine(number)), range(4)))
     assert {m.node for m in memory.all()} == {f"node-{n}" for n in range(4)}
+
+
+def test_hundred_machines_that_fail_at_once_are_written_down_without_standing_in_each_others_way(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each on its own they overwrote each other and were tried again for minutes, with their machines unmarked."""
+    changes: list[str] = []
+    patch = Objects.patch
+    monkeypatch.setattr(Objects, "patch", lambda *given: changes.append("one") or patch(*given))
+    together = Barrier(100)
+
+    def fail(number: int) -> None:
+        together.wait()
+        memory.remember(machine(number))
+        memory.remember_tried(tried(node=f"node-{number}"))
+
+    with ThreadPoolExecutor(100) as executor:
+        list(executor.map(fail, range(100)))
+    assert {m.node for m in memory.all()} == {f"node-{n}" for n in range(100)}
+    assert {rung.node for rung in memory.tried()} == {f"node-{n}" for n in range(100)}
+    assert len(changes) < 100, "each of 200 writes was a call of its own"
 
 
 def test_the_oldest_is_forgotten_when_it_is_full(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
