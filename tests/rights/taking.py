@@ -29,7 +29,7 @@ _AFTER_REFUSAL_S: Final = 10.0
 _AT_MOST_S: Final = 120.0
 
 
-@dataclass
+@dataclass(eq=False)
 class Taking:
     """Plays tests without grants. Its results are read when pytest is through."""
 
@@ -54,15 +54,15 @@ class Taking:
         return True
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool:
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         """Play a test with all rights, then without each grant."""
         wanted = self.wanted.get(item.nodeid, ())
-        # The next item is itself: the stack stays.
-        if self._fails(item):
-            self.unmissed |= dict.fromkeys(wanted, f"{item.nodeid} fails with all rights")
-            return True
-        for grant in wanted:
-            self._play(item, grant)
+        if failed := self._fails(item):
+            self.unmissed |= dict.fromkeys(wanted, f"{item.nodeid} fails with all rights: {failed}")
+        else:
+            for grant in wanted:
+                self._play(item, grant)
+        item.session._setupstate.teardown_exact(nextitem)
         return True
 
     def _play(self, item: pytest.Item, grant: Grant) -> None:
@@ -71,7 +71,7 @@ class Taking:
         with taken(self._stack, grant), _bounded(log, grant) as refusals:
             failed = self._fails(item)
         if failed or refusals():
-            how = " and ".join(["the test fails"] * failed + ["the call is refused"] * bool(refusals()))
+            how = " and ".join(["the test fails"] * bool(failed) + ["the call is refused"] * bool(refusals()))
             self.results[grant] = f"{item.nodeid}: {how}"
         else:
             self.unmissed[grant] = f"{item.nodeid} passes without it"
@@ -79,8 +79,10 @@ class Taking:
         print(f"\n{grant}: {told}", flush=True)
 
     @staticmethod
-    def _fails(item: pytest.Item) -> bool:
-        return any(report.failed for report in runtestprotocol(item, nextitem=item, log=False))
+    def _fails(item: pytest.Item) -> str:
+        """Where and how it fails; empty where it passes. Its module is not left: what several tests share stays."""
+        reports = runtestprotocol(item, nextitem=item.parent, log=False)  # type: ignore[arg-type]
+        return next((f"{it.when}: {it.longreprtext[-300:]}" for it in reports if it.failed), "")
 
 
 @contextmanager
