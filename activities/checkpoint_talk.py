@@ -27,12 +27,21 @@ _SUFFIX: Final = "manifest.json"
 _BODY_MAX: Final = 256 * 1024
 _SEPARATOR: Final = "\x1e"
 """Before each document, as in JSON text sequences (RFC 7464)."""
+_SIZE: Final = "\x1d"
+"""Before the size and the name of each file that the newest of them promises."""
 
-# POSIX, for a container has no more than a shell. `ls -t` puts the newest first.
+# POSIX, for a container has no more than a shell. `ls -t` puts the newest first. What the newest manifest promises is
+# measured on the way: the job trains on while it is verified, and loses what it does meanwhile. A name that sed cannot
+# find there, or a grep without -o, costs the question below.
 _READ: Final = f"""\
 cd -- "$1" || exit 1
 ls -t | grep -e '{_SUFFIX}$' | head -n {_MANIFESTS_MAX} | while IFS= read -r name; do
   printf '\\036%s\\n' "$name"; cat -- "$name"
+done
+newest=$(ls -t | grep -e '{_SUFFIX}$' | head -n 1)
+[ -n "$newest" ] || exit 0
+grep -o '"name" *: *"[^"]*"' "./$newest" 2>/dev/null | sed 's/.*"\\([^"]*\\)"$/\\1/' | while IFS= read -r name; do
+  if [ -f "$name" ]; then printf '\\035%s %s\\n' "$(wc -c < "$name")" "$name"; fi
 done
 """
 _MEASURE: Final = """\
@@ -80,7 +89,7 @@ class Talk:
         """The checkpoint as its manifest has it, what stands behind it, and what is wrong with it."""
         if not declared.manifests:
             return claimed, Proof.WORD, ""
-        known = self._read(pod, declared)
+        known = self._read(pod, declared, claimed)
         found = [item for item in known.checkpoints if (item.nonce, item.step) == (claimed.nonce, claimed.step)]
         if found:
             return found[0], known.proof, ""
@@ -95,9 +104,9 @@ class Talk:
         """Keep a checkpoint from being deleted. Returns where, or why it could not be, in words."""
         return keep(self._cluster, self._s3, pod, declared, checkpoint)
 
-    def _read(self, pod: Json, declared: Declaration) -> Known:
+    def _read(self, pod: Json, declared: Declaration, only: Checkpoint | None = None) -> Known:
         in_s3 = declared.manifests.startswith("s3://")
-        return self._in_s3(declared.manifests) if in_s3 else self._in_pod(pod, declared)
+        return self._in_s3(declared.manifests) if in_s3 else self._in_pod(pod, declared, only)
 
     def _exec(self, pod: Json, declared: Declaration, command: list[str], timeout_s: float) -> Known:
         metadata = pod["metadata"]
@@ -121,7 +130,8 @@ class Talk:
             return Known(problem=f"no answer within {timeout_s:.0f} s ({type(error).__name__})")
         return read_lines(text)
 
-    def _in_pod(self, pod: Json, declared: Declaration) -> Known:
+    def _in_pod(self, pod: Json, declared: Declaration, only: Checkpoint | None) -> Known:
+        """What a folder has; ``only`` one checkpoint of it where no other matters."""
         metadata = pod["metadata"]
 
         def run(script: str, *arguments: str) -> tuple[str, str]:
@@ -139,18 +149,20 @@ class Talk:
         output, problem = run(_READ)
         if problem:
             return Known(problem=problem, proof=Proof.FILE)
+        output, *measured = output.split(_SIZE)
         documents = [document.partition("\n") for document in output.split(_SEPARATOR)[1:]]
         known = replace(read_manifests((name, text) for name, _, text in documents), proof=Proof.FILE)
-        names = sorted({entry.name for item in known.checkpoints for entry in item.files})
-        if not names:
-            return known
-        output, problem = run(_MEASURE, *names)
-        if problem:
-            return Known(problem=problem, proof=Proof.FILE)
-        sizes = {
-            name: int(said) if said.strip().isdigit() else None
-            for name, said in zip(names, output.splitlines(), strict=False)
-        }
+        if only:
+            same = [item for item in known.checkpoints if (item.nonce, item.step) == (only.nonce, only.step)]
+            known = replace(known, checkpoints=tuple(same))
+        said = (line.strip().partition(" ") for line in measured)
+        sizes: dict[str, int | None] = {name: int(size) for size, _, name in said if size.isdigit()}
+        if names := sorted({entry.name for item in known.checkpoints for entry in item.files} - sizes.keys()):
+            output, problem = run(_MEASURE, *names)
+            if problem:
+                return Known(problem=problem, proof=Proof.FILE)
+            more = zip(names, output.splitlines(), strict=False)
+            sizes |= {name: int(size) if size.strip().isdigit() else None for name, size in more}
         return _whole_ones(known, sizes)
 
     def _in_s3(self, uri: str) -> Known:

@@ -26,6 +26,7 @@ _WATCH_S: Final = 240
 _WATCH_TIMEOUT_S: Final = (5.0, 90.0)
 """Connect and read. The API server sends a bookmark a minute, so ninety silent seconds mean a dead connection."""
 _MERGE: Final = "application/merge-patch+json"
+_STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
 class ConflictError(Exception):
@@ -75,6 +76,13 @@ class Cluster:
                         ErrorType.NODE_GONE, f"The Node {name} is gone: there is nothing left to repair here."
                     ) from error
                 raise
+
+    def patch_conditions(self, node: Json, conditions: list[Json]) -> None:
+        """Set or take away conditions of the very Node that was read, one by one: the list has many writers (C1)."""
+        metadata = node["metadata"]
+        path = f"/api/v1/nodes/{metadata['name']}/status"
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": conditions}}
+        self.patch(path, patch, "patch nodes/status", _STRATEGIC)
 
     def delete_node(self, name: str, uid: str) -> None:
         """Delete this very Node object; another of the same name is left alone."""
@@ -211,11 +219,11 @@ class Cluster:
                 raise
         return answer
 
-    def patch(self, path: str, patch: Json, right: str) -> None:
-        """Merge-patch an object of any kind, by its path. One that is gone is left so."""
+    def patch(self, path: str, patch: Json, right: str, how: str = _MERGE) -> None:
+        """Patch an object of any kind, by its path. One that is gone is left so."""
         with self._calling(right, path):
             try:
-                self._raw("PATCH", path, patch, _MERGE, _TIMEOUT_S[1])
+                self._raw("PATCH", path, patch, how, _TIMEOUT_S[1])
             except ApiException as error:
                 if error.status != 404:
                     raise

@@ -19,9 +19,11 @@ from activities.claim import annotations, claimed_node, mark_disrupting
 from activities.cluster import Cluster, Json
 from activities.errors import failure
 from activities.eviction import Evictions, Refusal, Took
+from activities.evidence import why_over
 from activities.identities import foreign_owners, is_ready
 from activities.last_resort import Limits, Resort, resort
 from activities.leaving import held_back, next_wave
+from activities.lifecycle import DRAINED, DRAINING, Lifecycle
 from activities.load_balancers import Serving, serving
 from activities.node_pods import NodePods
 from activities.pod_filters import HANGS_AFTER, Filtered, Verdict, controller_of, filter_pod, grace_period_s
@@ -56,6 +58,7 @@ class DrainActivity:
         """``allowed`` raises once the policy lets the node be touched no more."""
         self._cluster = cluster
         self._evictions = Evictions(cluster)
+        self._lifecycle = Lifecycle(cluster)
         self._allowed = allowed
 
     @activity.defn(name=ActivityName.DRAIN_NODE, no_thread_cancel_exception=True)
@@ -63,17 +66,20 @@ class DrainActivity:
         """Evict every pod that may be evicted, and wait until they and their volumes are gone.
 
         Raises:
-            ApplicationError: ``DrainForbidden`` before anything is evicted, ``DrainBlocked`` past the deadline,
-                ``PolicyForbids`` where somebody else took the node on, or the policy allows it no more, or what
-                ``claimed_node`` says.
+            ApplicationError: ``DrainForbidden`` or ``EvidenceOver`` before anything is evicted, ``DrainBlocked`` past
+                the deadline, ``PolicyForbids`` where somebody else took the node on, or the policy allows it no more,
+                or what ``claimed_node`` says.
         """
-        return _Drain(self._cluster, self._evictions, argument, self._allowed).run()
+        drain = _Drain(self._cluster, self._evictions, argument, self._allowed, self._lifecycle)
+        return drain.run()
 
 
 class _Drain:
     """One drain."""
 
-    def __init__(self, cluster: Cluster, evictions: Evictions, argument: DrainNode, allowed: Allowed) -> None:
+    def __init__(
+        self, cluster: Cluster, evictions: Evictions, argument: DrainNode, allowed: Allowed, lifecycle: Lifecycle
+    ) -> None:
         details = activity.info().heartbeat_details
         self._earlier: Json = details[0] if details and isinstance(details[0], dict) else {}
         self._progress = Progress(
@@ -84,6 +90,7 @@ class _Drain:
         self._evictions = evictions
         self._argument = argument
         self._allowed = allowed
+        self._lifecycle = lifecycle
         self._name = argument.target.identity.node
         self._budgets = Budgets(cluster)
         self._grace: int | None = None
@@ -101,7 +108,9 @@ class _Drain:
             pods = self._judged(followed.now())
             _refuse_forbidden(pods)
             self._check()
+            self._see_its_causes()
             mark_disrupting(self._cluster, self._argument.target, {NO_LOAD_BALANCER_LABEL: "true"})
+            self._lifecycle.tell(self._node, **{DRAINING: True})
             patience = self._leave_balancers(pods)
             longest = timedelta(seconds=max((grace_period_s(pod.pod) for pod in pods), default=0))
             limits = Limits(self._end(longest + patience), longest)
@@ -128,6 +137,7 @@ class _Drain:
                 pause(min(_GATHER_S, len(left) * _GATHER_PER_POD_S))
         staying = [pod for pod in pods if pod.verdict is Verdict.STAYS]
         volumes = self._await_volumes(staying, abandoned)
+        self._lifecycle.tell(self._node, **{DRAINING: False, DRAINED: not abandoned})
         return self._drained(staying, abandoned, volumes)
 
     def _end(self, longest: timedelta) -> datetime:
@@ -203,6 +213,14 @@ class _Drain:
                 "node: nothing more is evicted. Let it finish and press `abort`, or stop it and press `resume`.",
             )
         self._grace = None if is_ready(node) else _GONE_KUBELET_GRACE_S
+
+    def _see_its_causes(self) -> None:
+        """Before anything is evicted, by this try or one before it: is it still so (D31)?"""
+        if not self._progress.count and (over := why_over(self._argument.causes, self._node)):
+            raise failure(
+                ErrorType.EVIDENCE_OVER,
+                f"What was found on Node {self._name} holds no more: {over}. Nothing was evicted.",
+            )
 
     def _evict(self, due: list[Filtered]) -> None:
         if not due or self._evictions.closed_for_s() > 0:

@@ -20,7 +20,17 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
 from contract.fault import DataTrust
-from contract.gang import GangMember, GangRequest, GangStage, GangState, JoinGang, LeaveGang, TellGang, ToldGang
+from contract.gang import (
+    GangLeft,
+    GangMember,
+    GangRequest,
+    GangStage,
+    GangState,
+    JoinGang,
+    LeaveGang,
+    TellGang,
+    ToldGang,
+)
 from contract.names import (
     DISRUPT_GANG,
     GANG_QUERY,
@@ -65,7 +75,7 @@ class GangMemberActivities:
         return await self._until(argument, lambda stage: stage is GangStage.RELEASED)
 
     @activity.defn(name=ActivityName.LEAVE_GANG)
-    async def leave_gang(self, argument: LeaveGang) -> None:
+    async def leave_gang(self, argument: LeaveGang) -> GangLeft:
         """Leave the gang. Doing it twice, or when it is over, is harmless.
 
         Raises:
@@ -77,6 +87,15 @@ class GangMemberActivities:
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise _unreachable(argument.job, error) from error
+        if not argument.tell:
+            return GangLeft()
+        try:
+            state: GangState = await handle.query(GANG_QUERY, result_type=GangState, rpc_timeout=_PATIENCE)
+        except (RPCError, WorkflowQueryFailedError) as error:
+            # It has left, which is what counts: nobody waits for it any more.
+            activity.logger.warning("What %s did in the node's name cannot be told: %s", argument.job, error)
+            return GangLeft()
+        return GangLeft(acts=state.acts)
 
     @activity.defn(name=ActivityName.TELL_GANG)
     async def tell_gang(self, argument: TellGang) -> ToldGang:

@@ -12,7 +12,7 @@ from activities.machines.karpenter import NODEPOOL_LABEL
 from activities.node_facts import boot_id, host_of, read_tried
 from activities.placement import placement_of
 from contract.identity import MachineKind, NodeIdentity
-from contract.names import INSTANCE_TYPE_LABEL, NODEGROUP_LABEL, ZONE_LABEL
+from contract.names import INSTANCE_TYPE_LABEL, LIFECYCLE_REASON, NODEGROUP_LABEL, ZONE_LABEL
 
 _EC2_PROVIDER_ID: Final = re.compile(r"^aws:///(?P<zone>[a-z0-9-]+)/(?P<instance>i-[0-9a-f]{8,17})$")
 """As the AWS cloud provider writes it into ``spec.providerID``."""
@@ -32,6 +32,12 @@ _FOREIGN_LABELS: Final = {
     # Set before it cordons and drains for a scheduled event, with taints switched off too (NTH, pkg/node).
     "aws-node-termination-handler/event-id": "aws-node-termination-handler is draining it",
 }
+_FOREIGN_CONDITIONS: Final = {
+    "DrainInProgress": "somebody is draining it",
+    "MaintenanceInProgress": "it is under maintenance",
+    "GracefulNodeShutdownInProgress": "it is shutting down",
+}
+"""Kubernetes' node lifecycle conditions (KEP-5683, of 1.37), by which administrators and their controllers say so."""
 
 
 class IdentityReader:
@@ -107,5 +113,12 @@ def foreign_owners(node: Json, kind: MachineKind = MachineKind.AUTO_SCALING) -> 
         words
         for key, words in _FOREIGN_LABELS.items()
         if key in known and not (kind is MachineKind.KARPENTER and key == NODEPOOL_LABEL)
+    ]
+    found += [
+        f"{words} (condition {told['type']}, reason {told.get('reason') or 'not given'})"
+        for told in node["status"].get("conditions", [])
+        if told["status"] == "True"
+        and told.get("reason") != LIFECYCLE_REASON
+        and (words := _FOREIGN_CONDITIONS.get(told["type"]))
     ]
     return tuple(dict.fromkeys(found))

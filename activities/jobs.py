@@ -56,6 +56,9 @@ class JobActivities:
             if is_work(pod):
                 found.setdefault(gang_of(pod), []).append(pod)
         jobs = [self._job(gang, pods) for gang, pods in sorted(found.items(), key=lambda item: item[0].job)]
+        jobs = self._told_what_hangs(
+            jobs, {gang.job: AskedJob(gang.job, tuple(found[gang])) for gang in found}, argument
+        )
         jobs.sort(key=lambda job: (job.nodes <= 1, not job.declared))
         return JobsOnNode(jobs=tuple(jobs[:LIST_MAX]), jobs_total=len(jobs))
 
@@ -77,8 +80,33 @@ class JobActivities:
             attempts_left=left.left,
             ends=left.ends,
             why=left.why,
+            idle=why_dead(job, here) if nodes <= 1 else "",
             unread=job is None and gang.kind is not LABELLED,
         )
+
+    def _told_what_hangs(
+        self, jobs: list[JobOnNode], asked: dict[str, AskedJob], argument: FindJobs
+    ) -> list[JobOnNode]:
+        """With those that take no step named, where nothing else works on the node: else nobody needs to know."""
+        working = [job for job in jobs if not job.idle]
+        if any(job.nodes > 1 or not job.declared for job in working):
+            return jobs
+        known = Terms(
+            nonce="",
+            data=DataTrust.TRUSTED,
+            device_resource=None,
+            evidence_since=None,
+            asked_at=activity.info().scheduled_time,
+            usual=timedelta(0),
+            rules=argument.rules,
+            failing=frozenset({argument.target.identity.node}),
+        )
+        hung: dict[str, str] = {}
+        for job in working:
+            if not (why := self._asking.why_hung(asked[job.job], known)):
+                break
+            hung[job.job] = why
+        return [job.model_copy(update={"idle": job.idle or hung.get(job.job, "")}) for job in jobs]
 
     @activity.defn(name=ActivityName.LOOK_AT_GANG, no_thread_cancel_exception=True)
     def look_at_gang(self, argument: LookAtGang) -> GangLook:

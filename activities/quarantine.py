@@ -10,6 +10,7 @@ from activities.allowed import Allowed, always
 from activities.claim import annotations, conditional, live_node, read_owner
 from activities.cluster import Cluster, Json, retry_on_conflict
 from activities.errors import failure
+from activities.lifecycle import REPAIRING, Lifecycle
 from contract.acts import GiveBackNode, GivenBack, Quarantined, QuarantineNode
 from contract.identity import NodeBefore, Ownership
 from contract.names import (
@@ -36,6 +37,7 @@ class QuarantineActivity:
         """``allowed`` raises once the policy lets the node be touched no more."""
         self._cluster = cluster
         self._allowed = allowed
+        self._lifecycle = Lifecycle(cluster)
 
     @activity.defn(name=ActivityName.QUARANTINE_NODE, no_thread_cancel_exception=True)
     def quarantine_node(self, argument: QuarantineNode) -> Quarantined:
@@ -49,6 +51,7 @@ class QuarantineActivity:
         node: Json
         claim: Ownership
         node, claim = retry_on_conflict(lambda: self._close(argument))
+        self._lifecycle.tell(node, **{REPAIRING: True})
         self._cluster.record_event(
             node,
             "NodemendQuarantined",
@@ -130,6 +133,7 @@ class QuarantineActivity:
         )
         patch["metadata"]["labels"] = {INCIDENT_LABEL: None, **owner.before.labels}
         self._cluster.patch_node(target.identity.node, patch)
+        self._lifecycle.forget(node)
         self._cluster.record_event(
             node,
             "NodemendGaveBack",

@@ -181,6 +181,16 @@ class Evidence(ActResult):
 # --- drain ---------------------------------------------------------------------------------------------------------
 
 
+class Cause(Message):
+    """A finding, as far as the Node shows when it holds no more (D31)."""
+
+    boot_id: str = ""
+    """The boot that it is of; empty where only another machine ends it."""
+    condition: str = ""
+    bad_status: str = ""
+    """Of that condition, where the finding is a condition that another detector wrote; else empty."""
+
+
 class DrainNode(Message):
     """Argument of ``drain_node``."""
 
@@ -194,6 +204,8 @@ class DrainNode(Message):
     """For the volumes, from the moment when the pods are gone."""
     load_balancers: timedelta = timedelta(0)
     """For the load balancers that send to the node to stop."""
+    causes: tuple[Cause, ...] = ()
+    """Why it is drained: nothing is evicted where none of it holds any more. Empty: that is not asked."""
     drill: bool = False
 
 

@@ -35,6 +35,9 @@ class JobOnNode(Message):
     """Whether this disruption would end it for good."""
     why: str = ""
     """About attempts, in words."""
+    idle: str = ""
+    """Of a job that has no part elsewhere: why it has no work to disturb, dead or hung as it is; empty where it has,
+    or where that was not looked at because another job on the node has."""
     unread: bool = False
     """Its kind has an object, which could not be read: nothing can be written on it."""
 
@@ -43,6 +46,7 @@ class FindJobs(Message):
     """Argument of ``find_jobs``."""
 
     target: Target
+    rules: CheckpointPolicy = CheckpointPolicy()
 
 
 class JobsOnNode(ActResult):
@@ -55,6 +59,11 @@ class JobsOnNode(ActResult):
     def gangs(self) -> tuple[JobOnNode, ...]:
         """Jobs that other nodes have a part in, in an order that is the same on each of them."""
         return tuple(sorted((job for job in self.jobs if job.nodes > 1), key=lambda job: job.job))
+
+    @property
+    def idle(self) -> bool:
+        """Whether there are jobs, and all of them are dead or hang: they wait for nobody's leave."""
+        return self.jobs_total == len(self.jobs) > 0 and all(job.idle for job in self.jobs)
 
     @property
     def declared_alone(self) -> bool:
@@ -124,6 +133,15 @@ class LeaveGang(Message):
     """Key of the member."""
     drained: bool = False
     """Its work is gone, and it keeps the leave until it leaves: what fails later finds the job started anew."""
+    tell: bool = False
+    """Whether its incident has yet to be told what was done in its name: it leaves before its release."""
+
+
+class GangLeft(Message):
+    """Result of ``leave_gang``."""
+
+    acts: tuple[ActRecord, ...] = ()
+    """What was done in the node's name until it left, where that is asked for."""
 
 
 class GangState(Message):
@@ -149,7 +167,8 @@ class GangState(Message):
     extended: timedelta = timedelta(0)
     """How much longer humans have the answer waited for."""
     acts: tuple[ActRecord, ...] = ()
-    """What was done in the members' name, with its attempts and what each wrote outside; bounded, from its middle."""
+    """What was done in the members' name, with its attempts and what each wrote outside; bounded, from its middle.
+    Last of all what runs still, which its error says."""
 
 
 class JoinGang(Message):

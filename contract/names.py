@@ -187,6 +187,7 @@ class ErrorType(StrEnum):
     BUDGET_UNAVAILABLE = "BudgetUnavailable"
     OVERRIDE_REFUSED = "OverrideRefused"
     NOT_PROVEN = "NotProven"
+    EVIDENCE_OVER = "EvidenceOver"
 
 
 NON_RETRYABLE: Final = tuple(
@@ -204,6 +205,7 @@ NON_RETRYABLE: Final = tuple(
         ErrorType.DRAIN_BLOCKED,
         ErrorType.NO_REPLACEMENT,
         ErrorType.NOT_VERIFIED,
+        ErrorType.EVIDENCE_OVER,
     )
 )
 """Trying again changes nothing: a human or another step has to."""
@@ -280,6 +282,10 @@ KERNEL_LOG_HEALTH: Final = "KernelLogHealth"
 """Condition by which a detector says whether it reads at all: it says nothing about the machine."""
 CULPRIT_SEARCH: Final = "culprit-search"
 """Source of a report about the likely culprit of a hang, that the worker made of what other nodes complained of."""
+
+
+LIFECYCLE_REASON: Final = "NodemendRepair"
+"""Reason of the node lifecycle conditions that are ours (KEP-5683)."""
 
 
 class ClusterSource(StrEnum):

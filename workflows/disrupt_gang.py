@@ -194,6 +194,7 @@ class DisruptGang:
             members, suspects, request = gang.undrained, gang.suspects_at_work, gang.asks
             if not suspects and not asked:
                 asked, gang.requests = True, gang.requests + 1
+            gang.begin_asking(workflow.now())
             end = began + max(request.deadline, request.rules.longest) + _MARGIN
             left = max(end - workflow.now(), timedelta(seconds=1))
             try:
@@ -221,6 +222,7 @@ class DisruptGang:
                 answer = GangCheckpoint(
                     job=gang.request.job, status=CheckpointStatus.FAILED, explanation=describe(error)[1][:500]
                 )
+            gang.end_asking(stopped=answer is None)
             if answer:
                 self._release(answer)
                 return

@@ -7,7 +7,7 @@ from typing import Final
 from contract.acts import CheckpointStatus, JobCheckpoint
 from contract.fault import DataTrust
 from contract.gang import GangMember, GangRequest, GangStage, GangState
-from contract.names import gang_id
+from contract.names import ActivityName, Step, gang_id
 from contract.permit import PermitApproval, PermitKind, PermitRequest
 from contract.trail import ActRecord
 
@@ -35,6 +35,8 @@ class Gang:
     closing: bool = False
     """Nobody joins any more: whoever comes now starts the next run."""
     acts: list[ActRecord] = field(default_factory=list)
+    asking: ActRecord | None = None
+    """The asking that runs, for whoever leaves before its end."""
     _first: str = ""
 
     def keep_act(self, record: ActRecord) -> None:
@@ -42,6 +44,17 @@ class Gang:
         self.acts.append(record)
         if len(self.acts) > ACTS_MAX:
             del self.acts[ACTS_MAX // 2]
+
+    def begin_asking(self, at: datetime) -> None:
+        """The job is asked from now on."""
+        says = "The job had not answered when this node left its gang."
+        self.asking = ActRecord(act=ActivityName.REQUEST_GANG_CHECKPOINT, step=Step.CHECKPOINT, at=at, error=says)
+
+    def end_asking(self, *, stopped: bool) -> None:
+        """It answered, or failed, which is kept as any act; or nobody wanted the answer any more."""
+        if stopped and self.asking:
+            self.keep_act(self.asking.model_copy(update={"error": "It was stopped before the job had answered."}))
+        self.asking = None
 
     def join(self, member: GangMember) -> None:
         """A node fails. Joining twice is joining once; what it says anew counts."""
@@ -155,7 +168,7 @@ class Gang:
             checkpoint=self.checkpoint,
             first=self._first,
             extended=self.extended,
-            acts=tuple(self.acts),
+            acts=(*self.acts, self.asking) if self.asking else tuple(self.acts),
         )
 
     def details(self) -> str:

@@ -51,6 +51,7 @@ DO: Final = {
     ErrorType.BUDGET_UNAVAILABLE: "See with `nodemend budget` whether FleetBudget answers, and has a worker.",
     ErrorType.OVERRIDE_REFUSED: "Look at what can be pressed now: `nodemend watch` shows it.",
     ErrorType.NOT_PROVEN: "See whether the node's detector runs and may write its own Node's annotation.",
+    ErrorType.EVIDENCE_OVER: "See who mended the machine: `release` gives it back, `resume` replaces it all the same.",
 }
 """What to do about a kind of failure, beside what its own sentence says."""
 

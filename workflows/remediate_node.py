@@ -280,10 +280,16 @@ class RemediateNode:
             return
         policy = self._incident.policy
         deadline = Deadline(policy.deadlines.drain)
+        resumes = self._controls.resumes
+
+        def findings() -> tuple[FaultReport, ...]:
+            """Those that must hold still, unless a human knows that they do not and resumed."""
+            return self._incident.findings if self._controls.resumes == resumes else ()
+
         drained = await self._runner.act(
             Step.DRAIN,
             ActivityName.DRAIN_NODE,
-            lambda: drain_order(self._target, policy, deadline, drill=self._incident.request.drill),
+            lambda: drain_order(self._target, policy, deadline, findings(), drill=self._incident.request.drill),
             acts.Drained,
             says="Evicting the pods of the node.",
             deadline=deadline,

@@ -6,7 +6,7 @@ from typing import Final
 
 from contract import acts, price
 from contract.fault import SERIAL_FIELDS, FaultReport
-from contract.gang import FollowedJob, JobOnNode
+from contract.gang import FollowedJob, JobsOnNode
 from contract.gates import GateRecord
 from contract.names import Outcome, OverrideName, Step
 from contract.override import Override
@@ -146,8 +146,12 @@ def unsaved(jobs: str) -> str:
     return f"Work would be lost: {jobs}. `approve` drains the node all the same."
 
 
-def leave(gangs: tuple[JobOnNode, ...]) -> str:
+def leave(jobs: JobsOnNode) -> str:
     """What may be disturbed."""
+    if jobs.idle:
+        dead = "; ".join(f"{job.job} ({job.idle})" for job in jobs.jobs)
+        return f"Nobody's leave is needed: there is no work to disturb. {dead}."
+    gangs = jobs.gangs
     if not gangs:
         return "The fleet can spare this node's work."
     return f"The fleet can spare {', '.join(f'{job.job} ({job.nodes} nodes)' for job in gangs)}, as a whole."

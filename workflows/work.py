@@ -6,7 +6,7 @@ once. A node without such a job asks for a permit of its own, and its jobs by it
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from temporalio import workflow
 
@@ -19,6 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from contract.permit import PermitKind
     from contract.plan import Plan
     from contract.policy import Otherwise
+    from contract.trail import ActRecord
     from workflows import sentences
     from workflows.gang_state import as_seen_by
     from workflows.incident_state import Incident
@@ -28,6 +29,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.step_runner import StepRunner
     from workflows.timing import PERMIT
 
+_LEFT: Final[Any] = gang.GangLeft | None
+"""Older workers answer nothing to who leaves."""
 _FRESH: Final = timedelta(minutes=2)
 """How long what was found on a node is believed: whoever waited longer for leave looks again."""
 
@@ -69,7 +72,7 @@ class Work:
         self._jobs = await self._runner.act(
             Step.DISRUPT,
             ActivityName.FIND_JOBS,
-            lambda: gang.FindJobs(target=self._target()),
+            lambda: gang.FindJobs(target=self._target(), rules=self._incident.policy.checkpoints),
             gang.JobsOnNode,
             says="Finding the jobs on the node.",
         )
@@ -98,17 +101,17 @@ class Work:
         while self.in_gangs and not self._held:
             if not self._fresh:
                 await self.find()
-            known = self._jobs.gangs
+            known, idle = self._jobs.gangs, self._jobs.idle
             for number, job in enumerate(known):
                 await self._join(job, covered=number > 0)
-            if not known:
+            if not known and not idle:
                 await self._permits.hold(PermitKind.DISRUPTION, Step.DISRUPT)
             if not self._fresh:
                 await self.find()
-            self._held = [(job.job, job.uid) for job in known] == [(job.job, job.uid) for job in self._jobs.gangs]
+            self._held = _leave_for(known, idle=idle) == _leave_for(self._jobs.gangs, idle=self._jobs.idle)
             if not self._held:
                 await self.give_back()
-        return sentences.leave(self._jobs.gangs)
+        return sentences.leave(self._jobs)
 
     @property
     def _fresh(self) -> bool:
@@ -118,9 +121,10 @@ class Work:
         """Give the leave back: whatever waits for it may go on."""
         await self._permits.give_back(PermitKind.DISRUPTION)
         self._held = False
-        joined, self._joined, self._states = self._joined, {}, {}
+        joined, self._joined = self._joined, {}
         for job in joined.values():
             await self._leave(job, drained=False)
+        self._states = {}
 
     async def _join(self, job: gang.JobOnNode, *, covered: bool) -> None:
         self._joined[job.job] = job
@@ -139,9 +143,15 @@ class Work:
     async def _leave(self, job: gang.JobOnNode, *, drained: bool) -> None:
         request, member = self._request(job), self._member(covered=False)
         argument = gang.LeaveGang(
-            cluster=request.cluster, job=request.job, uid=request.uid, member=member.key, drained=drained
+            cluster=request.cluster,
+            job=request.job,
+            uid=request.uid,
+            member=member.key,
+            drained=drained,
+            tell=job.job not in self._states,
         )
-        await self._runner.afterwards(ActivityName.LEAVE_GANG, argument, None, job.job)
+        if left := await self._runner.afterwards(ActivityName.LEAVE_GANG, argument, _LEFT, job.job):
+            self._keep(left.acts)
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -172,15 +182,19 @@ class Work:
             restart_on_change=True,
             stand=Stand.WITH_GANG,
         )
-        known = {(record.act, record.at) for record in self._incident.acts}
-        for record in state.acts:
-            if (record.act, record.at) not in known:
-                self._incident.keep_act(record)
+        self._keep(state.acts)
         self._states[job.job] = state
         self._first[job.job] = state.first
         if state.checkpoint:
             seen = as_seen_by(state.checkpoint, self._member(covered=False))
             self.checkpoints = (*(item for item in self.checkpoints if item.job != job.job), seen)
+
+    def _keep(self, done: tuple[ActRecord, ...]) -> None:
+        """What the gang did in this node's name is in the node's report, once."""
+        known = {(record.act, record.at) for record in self._incident.acts}
+        for record in done:
+            if (record.act, record.at) not in known:
+                self._incident.keep_act(record)
 
     async def save_the_others(self, nonce: str) -> None:
         """Ask the jobs that have no part elsewhere. Nothing is done where none of them declares a checkpoint."""
@@ -357,3 +371,8 @@ class Work:
     @property
     def _ranks_alive(self) -> bool:
         return all(finding.workload_alive for finding in self._incident.findings)
+
+
+def _leave_for(gangs: tuple[gang.JobOnNode, ...], *, idle: bool) -> tuple[list[tuple[str, str]], bool]:
+    """What leave is needed for. Where that changed while it was waited for, it is asked for anew."""
+    return [(job.job, job.uid) for job in gangs], idle

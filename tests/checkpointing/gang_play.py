@@ -12,7 +12,16 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.gang_members import GangMemberActivities
 from contract.fault import DataTrust
-from contract.gang import GangMember, GangRequest, GangStage, GangState, JoinGang, LeaveGang, RequestGangCheckpoint
+from contract.gang import (
+    GangLeft,
+    GangMember,
+    GangRequest,
+    GangStage,
+    GangState,
+    JoinGang,
+    LeaveGang,
+    RequestGangCheckpoint,
+)
 from contract.identity import Fence, Target
 from contract.names import GANG_QUERY, ActivityName, ErrorType, gang_id
 from contract.policy import CheckpointPolicy
@@ -71,10 +80,13 @@ class GangPlay:
                 await asyncio.sleep(0.05)
         return state
 
-    async def leave(self, node: str, *, drained: bool = False) -> None:
+    async def leave(self, node: str, *, drained: bool = False, tell: bool = False) -> GangLeft:
         """The node is drained, or done with."""
-        argument = LeaveGang(cluster="test", job=self.job, uid="uid-1", member=self.member(node).key, drained=drained)
-        await ActivityEnvironment().run(self._acts.leave_gang, argument)
+        argument = LeaveGang(
+            cluster="test", job=self.job, uid="uid-1", member=self.member(node).key, drained=drained, tell=tell
+        )
+        left: GangLeft = await ActivityEnvironment().run(self._acts.leave_gang, argument)
+        return left
 
     async def state(self) -> GangState:
         """The gang as of now."""

@@ -19,6 +19,8 @@ from deploy.local.scene import add_pod, running_pods, wait_for
 from tests.acting import Acting
 
 NEURON = "aws.amazon.com/neuron"
+HANGS, DIES = -1, -2
+"""In place of an http status: it never answers; it ends while it is asked."""
 PREFIX = "nodemend.io/checkpoint"
 
 PROGRAM = '''\
@@ -121,14 +123,14 @@ class JobServer:
 
     port: int
     answers: dict[str, tuple[int, str]]
-    """By method: status and body, in which NONCE stands for the nonce that was sent."""
+    """By method: status, or how it fails to answer, and body, in which NONCE stands for the nonce that was sent."""
     calls: list[tuple[str, str]] = field(default_factory=list)
 
 
 @contextmanager
 def job_server(address: str, **answers: tuple[int, str]) -> Iterator[JobServer]:
     """Serve on an address that the API server's proxy may call: it refuses loopback ones."""
-    job = JobServer(0, answers)
+    job, over = JobServer(0, answers), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None: ...
@@ -137,6 +139,11 @@ def job_server(address: str, **answers: tuple[int, str]) -> Iterator[JobServer]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
             job.calls.append((method, self.path))
             status, text = job.answers.get(method, (404, "no such verb"))
+            if status == HANGS:
+                over.wait()
+            if status in (HANGS, DIES):
+                self.close_connection = True
+                return
             payload = text.replace("NONCE", json.loads(body)["nonce"] if body else "").encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(payload)))
@@ -156,5 +163,6 @@ def job_server(address: str, **answers: tuple[int, str]) -> Iterator[JobServer]:
         try:
             yield job
         finally:
+            over.set()
             server.shutdown()
             serving.join()

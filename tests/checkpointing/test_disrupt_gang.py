@@ -177,6 +177,39 @@ async def test_what_was_done_in_its_nodes_name_is_told_to_them_with_attempts_and
     await gang.leave("a")
 
 
+async def test_node_that_leaves_while_the_job_is_asked_is_told_so_and_the_others_are_told_the_answer(
+    gang: GangPlay,
+) -> None:
+    stuck = Stuck()
+    gang.world.on(ActivityName.REQUEST_GANG_CHECKPOINT, stuck)
+    await asyncio.gather(gang.join("a"), gang.join("b"))
+    await stuck.started.wait()
+    left = {record.act: record for record in (await gang.leave("a", tell=True)).acts}
+    assert ActivityName.ASK_PERMIT not in left or not left[ActivityName.ASK_PERMIT].error
+    assert "had not answered" in left[ActivityName.REQUEST_GANG_CHECKPOINT].error
+    assert not (await gang.leave("a")).acts
+    stuck.let_go.set()
+    state = await gang.until_released("b")
+    assert not [record for record in state.acts if record.error]
+    await gang.leave("b")
+
+
+async def test_last_node_that_leaves_while_the_job_is_asked_is_told_what_was_begun(gang: GangPlay) -> None:
+    stuck = Stuck()
+    gang.world.on(ActivityName.REQUEST_GANG_CHECKPOINT, stuck)
+    await gang.join("a")
+    await stuck.started.wait()
+    (told,) = [
+        record
+        for record in (await gang.leave("a", tell=True)).acts
+        if record.act == ActivityName.REQUEST_GANG_CHECKPOINT
+    ]
+    assert told.error
+    (kept,) = [record for record in (await gang.handle.result()).acts if record.act == told.act]
+    assert (stuck.cancelled, kept.error) == (1, "It was stopped before the job had answered.")
+    assert (await gang.leave("a", tell=True)).acts, "a gang that is over tells still"
+
+
 async def test_asking_that_fails_releases_the_nodes_and_says_so(gang: GangPlay) -> None:
     gang.world.on(ActivityName.REQUEST_GANG_CHECKPOINT, fails(ErrorType.ACCESS_DENIED, "Grant pods/exec."))
     await gang.join("a")

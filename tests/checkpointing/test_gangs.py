@@ -17,7 +17,7 @@ from contract.gang import FindJobs, GangLook, GangMember, GangRequest, JobOnNode
 from deploy.local.scene import NodeGroup, create_training_job, create_web, running_pods, wait_for
 from deploy.local.stack import Stack
 from tests.acting import Acting
-from tests.checkpointing.jobs import add_declaring, declared, program
+from tests.checkpointing.jobs import add_declaring, calls, declared, program
 from tests.checkpointing.kinds import BY_KIND, SHAPES, add_rank, create, kinds_on
 from tests.conftest import MakeNodeGroup
 
@@ -110,6 +110,34 @@ def test_gang_whose_ranks_run_and_take_no_step_hangs(
         found = look(acting, group.nodes[0], job)
         assert (found.alive, found.hung) == (True, hung)
     assert "it took step 730, its last" in found.explanation
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_job_alone_on_its_node_that_hangs_has_no_work_to_disturb_unless_others_do(
+    acting: Acting, group: NodeGroup, namespace: str, tmp_path: Path, beside: bool
+) -> None:
+    """One that has no part elsewhere is no gang, and waits for nobody's leave either."""
+    node, labels = group.nodes[0], {"nodemend.io/gang": "own"}
+    add_declaring(acting, node, namespace, declared("exec", command=program(tmp_path)), "own", labels=labels)
+    if beside:
+        add_rank(acting, "service", node, namespace, {})
+    found = {}
+    for ago in (timedelta(0), timedelta(hours=2)):
+        standing = {"at": 730, "time": (datetime.now(UTC) - ago).isoformat()}
+        (tmp_path / "standing.manifest.json").write_text(json.dumps(standing))
+        jobs = find(acting, node)
+        found[ago] = [bool(job.idle) for job in jobs if job.job == f"{namespace}/Gang/own"]
+    assert found == {timedelta(0): [False], timedelta(hours=2): [not beside]}
+    assert calls(tmp_path) == ([] if beside else ["list", "list"]), "a node with other work costs no question"
+
+
+def test_job_alone_on_its_node_that_is_suspended_has_no_work_to_disturb(
+    acting: Acting, kinds: Any, group: NodeGroup, namespace: str
+) -> None:
+    create(kinds, "JobSet", namespace, "tune", {"suspend": True}, {})
+    add_rank(acting, "tune-0", group.nodes[0], namespace, {"jobset.sigs.k8s.io/jobset-name": "tune"})
+    (job,) = find(acting, group.nodes[0])
+    assert job.idle == "it is suspended"
 
 
 def test_generic_label_makes_a_gang_of_what_no_table_knows(acting: Acting, group: NodeGroup, namespace: str) -> None:

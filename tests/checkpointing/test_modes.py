@@ -21,6 +21,8 @@ from contract.policy import CheckpointPolicy, Otherwise
 from deploy.local.scene import NodeGroup
 from tests.acting import Acting
 from tests.checkpointing.jobs import (
+    DIES,
+    HANGS,
     NEURON,
     add_declaring,
     ask,
@@ -157,6 +159,40 @@ def test_http_error_is_told_with_what_the_job_said(acting: Acting, node: str, na
     assert result.status is CheckpointStatus.FAILED
     assert "disk full" in result.explanation
     assert "507" in result.explanation
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (200, manifest(100, nonce="NONCE"), "older than step 500"),
+        (200, manifest(1000, nonce="another"), "carries the nonce 'another'"),
+        (200, manifest(1000, minutes_ago=30, nonce="NONCE"), "from before it was asked"),
+        (200, '{"step": 1000, "uri"', "which is no checkpoint"),
+        (200, "", "it printed no checkpoint"),
+        (HANGS, "", "no answer within"),
+        (DIES, "", "was answered 50"),
+    ],
+    ids=["older", "of another request", "of before", "half", "says nothing", "never answers", "dies"],
+)
+def test_faulty_job_is_a_failure_that_is_shown_by_http_too(
+    acting: Acting, node: str, namespace: str, status: int, body: str, says: str
+) -> None:
+    with job_server(own_address(), GET=(200, manifest(500, minutes_ago=10)), POST=(status, body)) as job:
+        serve_as_pod(acting, node, namespace, job.port)
+        result = ask(acting, node, seconds=2)
+    assert result.status is CheckpointStatus.FAILED
+    assert says in result.explanation
+    assert "last known checkpoint is step 500" in result.explanation
+
+
+def test_job_that_answers_twice_by_http_has_saved_its_last_answer_and_was_asked_once(
+    acting: Acting, node: str, namespace: str
+) -> None:
+    both = "\n".join(manifest(step, nonce="NONCE") for step in (999, 1000))
+    with job_server(own_address(), GET=(200, ""), POST=(200, both)) as job:
+        serve_as_pod(acting, node, namespace, job.port)
+        assert ask(acting, node).step == 1000
+    assert [method for method, _ in job.calls].count("POST") == 1
 
 
 # --- observe and sigterm -------------------------------------------------------------------------------------------

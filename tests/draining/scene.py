@@ -55,3 +55,13 @@ def budget(acting: Acting, namespace: str, name: str, selector: dict[str, Any], 
 def says(acting: Acting, words: str) -> None:
     """Wait until the running drain tells it in its heartbeat."""
     wait_for(lambda: any(words in str(beat) for beat in list(acting.heartbeats)), words)
+
+
+def silence(acting: Acting, node: str) -> None:
+    """The node's kubelet says nothing any more."""
+    acting.patch(node, {"metadata": {"annotations": {"nodemend.local/unready": "yes"}}})
+    acting.core.patch_node_status(
+        node,
+        {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
+        _content_type="application/strategic-merge-patch+json",
+    )

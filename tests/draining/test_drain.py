@@ -11,10 +11,19 @@ from kubernetes.client import ApiException
 from activities.drain import DrainActivity
 from contract.acts import DrainNode
 from contract.names import SKIP_ANNOTATION, ErrorType
-from deploy.local.scene import NodeGroup, add_pod, create_daemonset, create_web, running_pods, wait_for
+from contract.policy import DrainEscalation
+from deploy.local.scene import (
+    NodeGroup,
+    add_pod,
+    create_daemonset,
+    create_training_job,
+    create_web,
+    running_pods,
+    wait_for,
+)
 from deploy.local.work import STUCK_ANNOTATION
 from tests.acting import Acting, meanwhile, refusal
-from tests.draining.scene import budget, drain, pod, unmanaged
+from tests.draining.scene import MERGE, budget, drain, pod, says, silence, unmanaged
 
 
 def test_d1_eviction_names_the_pod_by_uid_so_that_its_successor_is_left_alone(
@@ -197,12 +206,7 @@ def test_d22_finalizer_is_named(acting: Acting, group: NodeGroup, namespace: str
 def test_d24_on_a_silent_node_pods_get_one_second(acting: Acting, group: NodeGroup, namespace: str) -> None:
     node = group.nodes[0]
     unmanaged(acting, node, namespace, "p", grace_s=600, annotations={STUCK_ANNOTATION: "yes"})
-    acting.patch(node, {"metadata": {"annotations": {"nodemend.local/unready": "yes"}}})
-    acting.core.patch_node_status(
-        node,
-        {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
-        _content_type="application/strategic-merge-patch+json",
-    )
+    silence(acting, node)
     target = acting.claim(node)
     refusal(lambda: drain(acting, target, evict_unmanaged_pods=True, deadline=timedelta(seconds=-598)))
     assert pod(acting, namespace, "p").metadata.deletion_grace_period_seconds == 1
@@ -268,3 +272,77 @@ def test_cancelled_drain_stops_at_once(acting: Acting, group: NodeGroup, namespa
     with meanwhile(cancel), pytest.raises(Exception, match="stopped this act"):
         environment.run(DrainActivity(acting.cluster).drain_node, argument)
     assert time.monotonic() - started < 60
+
+
+def test_d2_d3_successors_of_the_same_name_elsewhere_are_neither_evicted_nor_waited_for(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    """D2: what is asked again is the pod of then. D3: what is waited for is that pod, whoever has its name by now."""
+    node, other = group.nodes
+    unmanaged(acting, node, namespace, "refused", labels={"kind": "web"})
+    unmanaged(acting, node, namespace, "ending", grace_s=60, annotations={STUCK_ANNOTATION: "yes"})
+    budget(acting, namespace, "keep-web", {"matchLabels": {"kind": "web"}})
+    successors: dict[str, str] = {}
+
+    def succeed() -> None:
+        says(acting, "PodDisruptionBudget keep-web")
+        wait_for(lambda: pod(acting, namespace, "ending").metadata.deletion_timestamp is not None, "its eviction")
+        for name in ("refused", "ending"):
+            acting.core.delete_namespaced_pod(name, namespace, grace_period_seconds=0)
+            wait_for(lambda name=name: pod(acting, namespace, name) is None, name)  # type: ignore[misc]
+            unmanaged(acting, other, namespace, name, labels={"kind": "web"})
+            successors[name] = pod(acting, namespace, name).metadata.uid
+
+    with meanwhile(succeed):
+        done = drain(acting, acting.claim(node), evict_unmanaged_pods=True, deadline=timedelta(minutes=5))
+    assert done.pods == (f"{namespace}/ending",)
+    for name, uid in successors.items():
+        now = pod(acting, namespace, name).metadata
+        assert (now.uid, now.deletion_timestamp) == (uid, None)
+
+
+def test_d11_job_is_disrupted_by_eviction_though_the_policy_says_delete_and_burns_no_attempt(
+    acting: Acting, group: NodeGroup, namespace: str
+) -> None:
+    create_training_job(acting.stack, "train", ranks=2, namespace=namespace, group=group.name)
+    wait_for(lambda: len(running_pods(acting.stack, "train", namespace)) == 2, "its ranks")
+    (rank,) = [p for p in running_pods(acting.stack, "train", namespace) if p.spec.node_name == group.nodes[0]]
+    hold = {"metadata": {"finalizers": ["example.com/hold"]}}
+    acting.core.patch_namespaced_pod(rank.metadata.name, namespace, hold, _content_type=MERGE)
+    done = drain(acting, acting.claim(group.nodes[0]), escalation=DrainEscalation.DELETE)
+    assert (done.evicted, done.deleted_total) == (1, 0)
+    (told,) = [c for c in pod(acting, namespace, rank.metadata.name).status.conditions if c.type == "DisruptionTarget"]
+    assert (told.status, told.reason) == ("True", "EvictionByEvictionAPI")
+    acting.core.patch_namespaced_pod(
+        rank.metadata.name, namespace, {"metadata": {"finalizers": None}}, _content_type=MERGE
+    )
+    batch: Any = client.BatchV1Api(acting.core.api_client)
+
+    def replaced() -> bool:
+        status = batch.read_namespaced_job("train", namespace).status
+        return bool(status.active == 2 and not status.failed and not status.conditions)
+
+    wait_for(replaced, "the Job to count its rank as disrupted, and not as failed")
+
+
+@pytest.mark.parametrize("kubelet_ends_it", [True, False])
+def test_d39_job_on_a_silent_node_is_not_waited_for_though_it_never_ends(
+    acting: Acting, group: NodeGroup, namespace: str, kubelet_ends_it: bool
+) -> None:
+    """What is waited for is its pod, by UID, and that no longer than the policy says (D22): the Job says "active"."""
+    create_training_job(acting.stack, "train", ranks=1, namespace=namespace, group=group.name)
+    wait_for(lambda: len(running_pods(acting.stack, "train", namespace)) == 1, "its rank")
+    (rank,) = running_pods(acting.stack, "train", namespace)
+    if not kubelet_ends_it:
+        stuck = {"metadata": {"annotations": {STUCK_ANNOTATION: "yes"}}}
+        acting.core.patch_namespaced_pod(rank.metadata.name, namespace, stuck, _content_type=MERGE)
+    silence(acting, rank.spec.node_name)
+    done = drain(
+        acting,
+        acting.claim(rank.spec.node_name),
+        deadline=timedelta(minutes=5) if kubelet_ends_it else timedelta(seconds=2),
+        escalation=DrainEscalation.TERMINATE_INSTANCE,
+    )
+    assert (done.evicted, done.abandoned_total) == (1, 0 if kubelet_ends_it else 1)
+    batch: Any = client.BatchV1Api(acting.core.api_client)
+    assert not batch.read_namespaced_job("train", namespace).status.conditions, "it is as far from its end as before"

@@ -51,6 +51,15 @@ def add_taint(acting: Acting, node: str, key: str) -> None:
             ErrorType.POLICY_FORBIDS,
             "aws-node-termination-handler is draining it",
         ),
+        (
+            {
+                "status": {
+                    "conditions": [{"type": "MaintenanceInProgress", "status": "True", "reason": "FirmwareWindow"}]
+                }
+            },
+            ErrorType.POLICY_FORBIDS,
+            "it is under maintenance (condition MaintenanceInProgress, reason FirmwareWindow)",
+        ),
     ],
     ids=[
         "uncordoned",
@@ -61,6 +70,7 @@ def add_taint(acting: Acting, node: str, key: str) -> None:
         "karpenter",
         "termination handler",
         "termination handler without taints",
+        "C17 lifecycle condition",
     ],
 )
 def test_d30_a23_no_in_mid_drain_stops_it_and_is_stated(
@@ -77,6 +87,8 @@ def test_d30_a23_no_in_mid_drain_stops_it_and_is_stated(
         says(acting, "keep-web")
         if isinstance(veto, str):
             add_taint(acting, node, veto)
+        elif "status" in veto:
+            acting.core.patch_node_status(node, veto, _content_type="application/strategic-merge-patch+json")
         else:
             acting.patch(node, veto)
 

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from kubernetes import client
 
+from activities.lifecycle import OURS
 from contract.names import (
     CLUSTER_FINDING_DIGESTS_ANNOTATION,
     DO_NOT_DISRUPT_ANNOTATION,
     FINDING_DIGESTS_ANNOTATION,
     HANDLED_ANNOTATION,
     INCIDENT_LABEL,
+    LIFECYCLE_REASON,
     NO_LOAD_BALANCER_LABEL,
     OWNER_ANNOTATION,
     QUARANTINE_TAINT,
@@ -136,6 +138,22 @@ def test_it_may_write_nothing_else_of_a_node(worker: Speaker, pair: Pair, patch:
 def test_it_may_not_write_the_status_of_a_node(worker: Speaker, pair: Pair, status: Json) -> None:
     said = refusal(POLICY, lambda: worker.patch_status(pair.here, {"status": status}))
     assert "may not write the status of a Node" in said
+
+
+def test_c17_it_may_write_the_lifecycle_conditions_and_no_others_beside_them(worker: Speaker, pair: Pair) -> None:
+    told = [{"type": kind, "status": "True", "reason": LIFECYCLE_REASON} for kind in OURS]
+    worker.patch_status(pair.here, {"status": {"conditions": told}})
+    refusal(POLICY, lambda: worker.patch_status(pair.here, {"status": {"conditions": told[:1]}}, MERGE))
+    planned = [*told, {"type": "MaintenancePlanned", "status": "True"}]
+    refusal(POLICY, lambda: worker.patch_status(pair.here, {"status": {"conditions": planned}}))
+    gone = [{"type": kind, "$patch": "delete"} for kind in OURS]
+    refusal(
+        POLICY,
+        lambda: worker.patch_status(
+            pair.here, {"status": {"conditions": [*gone, {"type": "Ready", "$patch": "delete"}]}}
+        ),
+    )
+    worker.patch_status(pair.here, {"status": {"conditions": gone}})
 
 
 def test_it_may_not_create_a_node(worker: Speaker, pair: Pair) -> None:

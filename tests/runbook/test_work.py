@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 
 from contract import acts, gang
 from contract.acts import CheckpointStatus, JobCheckpoint
-from contract.fault import DataTrust
+from contract.fault import DataTrust, EvidenceEnd
 from contract.names import ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
 from contract.policy import CheckpointPolicy, Otherwise
 from contract.trail import ActRecord, ExternalWrite, System, Trail
@@ -139,6 +139,45 @@ async def test_what_the_gang_did_for_the_node_is_in_the_node_s_report_once(play:
     report = await incident.result()
     assert spanning.names().count("await_gang") == 2
     assert [kept for kept in report.acts if kept.act == record.act] == [record]
+
+
+@pytest.mark.parametrize("name", [OverrideName.ABORT, OverrideName.RELEASE])
+async def test_incident_that_is_stopped_before_its_release_reports_what_the_gang_did_by_then(
+    play: Play, spanning: World, name: OverrideName
+) -> None:
+    record = ActRecord(
+        act=ActivityName.REQUEST_GANG_CHECKPOINT, step=Step.CHECKPOINT, at=NOW, error="The job had not answered."
+    )
+    stuck = Stuck()
+    spanning.on(ActivityName.AWAIT_GANG, stuck)
+    spanning.scripts[ActivityName.LEAVE_GANG] = lambda _: gang.GangLeft(acts=(record,))
+    incident = await play.start()
+    await stuck.started.wait()
+    await incident.press(name)
+    report = await incident.result()
+    (left,) = spanning.arguments(ActivityName.LEAVE_GANG)
+    assert left.tell
+    assert [kept for kept in report.acts if kept.act == record.act] == [record]
+
+
+async def test_released_node_knows_what_its_gang_did_and_does_not_ask_again(play: Play, spanning: World) -> None:
+    await (await play.start()).result()
+    assert [left.tell for left in spanning.arguments(ActivityName.LEAVE_GANG)] == [False, False]
+
+
+@pytest.mark.parametrize("others", [(), (gang.JobOnNode(job="default/ReplicaSet/web", pods=1),)])
+async def test_job_that_is_dead_or_hangs_waits_for_nobody_s_leave_unless_others_work_beside_it(
+    play: Play, world: World, others: tuple[gang.JobOnNode, ...]
+) -> None:
+    jobs = (gang.JobOnNode(job=JOB, uid="uid-1", declared=True, pods=1, idle="it hangs"), *others)
+    world.scripts[ActivityName.FIND_JOBS] = lambda _: gang.JobsOnNode(jobs=jobs, jobs_total=len(jobs))
+    report = await (await play.start()).result()
+    assert report.outcome is Outcome.REPLACED
+    assert ("ask_permit" in world.names()) == bool(others)
+    (asked,) = world.arguments(ActivityName.REQUEST_CHECKPOINTS)
+    assert (asked.permit is not None) == bool(others)
+    says = next(step.summary for step in report.steps if step.step is Step.DISRUPT)
+    assert (f"{JOB} (it hangs)" in says) == (not others)
 
 
 async def test_last_attempt_of_a_job_is_a_human_s_decision_and_the_question_shows_it(
@@ -296,3 +335,16 @@ async def test_act_that_fails_while_it_is_told_to_stop_is_stopped_and_needs_no_h
     assert report.outcome is Outcome.REPLACED
     assert not report.notes
     assert spanning.names().count("await_gang") == 2
+
+
+async def test_d31_machine_that_was_mended_meanwhile_is_a_human_s_decision_and_whoever_resumes_has_decided(
+    play: Play, world: World
+) -> None:
+    world.on(ActivityName.DRAIN_NODE, fails(ErrorType.EVIDENCE_OVER, "It has booted anew."))
+    incident = await play.start(finding(evidence_end=EvidenceEnd.BOOT))
+    report = await incident.until_phase(Phase.NEEDS_HUMAN)
+    assert "`release` gives it back" in report.summary
+    await incident.press(OverrideName.RESUME)
+    assert (await incident.result()).outcome is Outcome.REPLACED
+    before, after = world.arguments(ActivityName.DRAIN_NODE)
+    assert ([cause.boot_id for cause in before.causes], after.causes) == (["boot-1"], ())
