@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
@@ -42,10 +43,14 @@ class Acting:
     cluster: Cluster
     auto_scaling: AutoScaling
     core: Any
-    records: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="nodemend-records-")))
     incident: str = "remediate-local-test"
     run: str = "run-1"
     heartbeats: list[Any] = field(default_factory=list)
+
+    @cached_property
+    def records(self) -> Path:
+        """Folder for what this incident leaves, which goes with the stack."""
+        return Path(tempfile.mkdtemp(prefix="records-", dir=self.stack.state_dir))
 
     @property
     def admin(self) -> Cluster:
