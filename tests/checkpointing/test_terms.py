@@ -145,3 +145,9 @@ def test_job_is_asked_in_the_name_of_those_nodes_alone_that_are_still_ours_and_w
     assert (found.status, found.step) == (CheckpointStatus.SAVED, 1000)
     marked = [acting.cluster.node(node)["metadata"]["annotations"][OWNER_ANNOTATION] for node in (ours, others)]  # type: ignore[index]
     assert ['"disrupting":true' in claim for claim in marked] == [True, False]
+    # A worker that comes back past the deadline asks nothing: the node is not waited for any longer.
+    past = {**asked, "nonce": "nonce-2", "asked_at": datetime.now(UTC) - timedelta(minutes=1)}
+    late = ask(acting, request(members[0], **past))
+    assert (late.status, late.asks) == (CheckpointStatus.FAILED, 0)
+    assert "it was not asked in time" in late.explanation
+    assert "save nonce-2" not in calls(tmp_path)
