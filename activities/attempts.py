@@ -52,6 +52,8 @@ def attempts(
     """
     if kind is None or job is None:
         return Attempts(None, 1, "its object cannot be read, so nobody knows how often it may fail")
+    if ended := has_ended(job):
+        return Attempts(None, 0, f"its condition is {ended}: there is nothing left to end")
     left = _READERS.get(kind.kind, _unbounded)(job, evicted)
     if over := _deadline(job, now, repair):
         return Attempts(0, max(1, left.cost), over, left.used)

@@ -94,7 +94,7 @@ class Asking:
     def see_to(self, job: AskedJob, terms: Terms) -> JobCheckpoint:
         """Ask the job, name its last checkpoint that can be believed, or say why neither is to be had."""
         declaring = [pod for pod in job.pods if is_declared(pod)]
-        speaker = _speaker(declaring, terms)
+        speaker = speaker_of(declaring, terms)
         result = _Result(job, speaker or min(declaring or job.pods, key=pod_name))
         if not declaring:
             return result.make(CheckpointStatus.UNDECLARED)
@@ -125,7 +125,7 @@ class Asking:
 
     def why_hung(self, job: AskedJob, terms: Terms) -> str:
         """Why a job has no work to disturb though its pods run; empty where it has, or where nobody knows."""
-        speaker = _speaker([pod for pod in job.pods if is_declared(pod)], terms)
+        speaker = speaker_of([pod for pod in job.pods if is_declared(pod)], terms)
         if speaker is None:
             return ""
         try:
@@ -228,7 +228,7 @@ class Asking:
         return result.make(CheckpointStatus.AT_END, why, **_newest(result.known))
 
 
-def _speaker(declaring: list[Json], terms: Terms) -> Json | None:
+def speaker_of(declaring: list[Json], terms: Terms) -> Json | None:
     """The pod that is asked: one that runs and can answer, the lowest rank of them; survivors before the others."""
     able = [
         pod

@@ -90,9 +90,8 @@ class Talk:
         if not declared.manifests:
             return claimed, Proof.WORD, ""
         known = self._read(pod, declared, claimed)
-        found = [item for item in known.checkpoints if (item.nonce, item.step) == (claimed.nonce, claimed.step)]
-        if found:
-            return found[0], known.proof, ""
+        if known.checkpoints:
+            return known.checkpoints[0], known.proof, ""
         return (
             claimed,
             known.proof,
@@ -106,7 +105,7 @@ class Talk:
 
     def _read(self, pod: Json, declared: Declaration, only: Checkpoint | None = None) -> Known:
         in_s3 = declared.manifests.startswith("s3://")
-        return self._in_s3(declared.manifests) if in_s3 else self._in_pod(pod, declared, only)
+        return self._in_s3(declared.manifests, only) if in_s3 else self._in_pod(pod, declared, only)
 
     def _exec(self, pod: Json, declared: Declaration, command: list[str], timeout_s: float) -> Known:
         metadata = pod["metadata"]
@@ -152,9 +151,7 @@ class Talk:
         output, *measured = output.split(_SIZE)
         documents = [document.partition("\n") for document in output.split(_SEPARATOR)[1:]]
         known = replace(read_manifests((name, text) for name, _, text in documents), proof=Proof.FILE)
-        if only:
-            same = [item for item in known.checkpoints if (item.nonce, item.step) == (only.nonce, only.step)]
-            known = replace(known, checkpoints=tuple(same))
+        known = _alone(known, only)
         said = (line.strip().partition(" ") for line in measured)
         sizes: dict[str, int | None] = {name: int(size) for size, _, name in said if size.isdigit()}
         if names := sorted({entry.name for item in known.checkpoints for entry in item.files} - sizes.keys()):
@@ -165,7 +162,7 @@ class Talk:
             sizes |= {name: int(size) if size.strip().isdigit() else None for name, size in more}
         return _whole_ones(known, sizes)
 
-    def _in_s3(self, uri: str) -> Known:
+    def _in_s3(self, uri: str, only: Checkpoint | None) -> Known:
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
         folder = f"{prefix.rstrip('/')}/" if prefix else ""
         try:
@@ -187,9 +184,17 @@ class Talk:
             ]
         except (BotoCoreError, ClientError) as error:
             return Known(problem=f"{uri} could not be read: {error}", proof=Proof.S3)
-        known = replace(read_manifests(texts), proof=Proof.S3)
+        known = _alone(replace(read_manifests(texts), proof=Proof.S3), only)
         sizes: dict[str, int | None] = {item["Key"].removeprefix(folder): item["Size"] for item in objects}
         return _whole_ones(known, sizes)
+
+
+def _alone(known: Known, only: Checkpoint | None) -> Known:
+    """One checkpoint of them, by what it was asked for and its step; all where none is looked for."""
+    if only is None:
+        return known
+    same = (item for item in known.checkpoints if (item.nonce, item.step) == (only.nonce, only.step))
+    return replace(known, checkpoints=tuple(same))
 
 
 def _whole_ones(known: Known, sizes: dict[str, int | None]) -> Known:

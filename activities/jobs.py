@@ -1,5 +1,6 @@
 """The jobs that a failing node disturbs: which they are, whether they live, and one checkpoint for a whole gang."""
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
@@ -30,6 +31,8 @@ from contract.gang import (
 from contract.names import ActivityName, ErrorType
 from contract.permit import PermitRequest
 
+_ASKING_AT_MOST_S: Final = 20.0
+"""For all jobs of a node together: who cannot say in time that it hangs counts as alive."""
 _NOT_OURS: Final = frozenset(
     {ErrorType.NODE_GONE, ErrorType.HUMAN_VETO, ErrorType.OWNED_BY_ANOTHER, ErrorType.FENCED_OUT}
 )
@@ -102,8 +105,9 @@ class JobActivities:
             failing=frozenset({argument.target.identity.node}),
         )
         hung: dict[str, str] = {}
+        until = time.monotonic() + _ASKING_AT_MOST_S
         for job in working:
-            if not (why := self._asking.why_hung(asked[job.job], known)):
+            if time.monotonic() > until or not (why := self._asking.why_hung(asked[job.job], known)):
                 break
             hung[job.job] = why
         return [job.model_copy(update={"idle": job.idle or hung.get(job.job, "")}) for job in jobs]

@@ -213,6 +213,11 @@ def job(spec: dict[str, Any], **status: Any) -> dict[str, Any]:
         ("PyTorchJob", job({"pytorchReplicaSpecs": {"Worker": {"restartPolicy": "Never"}}}), 0, True),
         ("PyTorchJob", job({}), None, False),
         ("RayJob", job({}), 0, True),
+        # What has ended cannot be ended: nobody is asked.
+        ("Job", job({}, failed=6, conditions=[{"type": "Failed", "status": "True"}]), None, False),
+        ("JobSet", job({}, conditions=[{"type": "Completed", "status": "True"}]), None, False),
+        ("JobSet", job({}, conditions=[{"type": "Completed", "status": "False"}]), 0, True),
+        ("RayJob", job({}, jobDeploymentStatus="Failed"), None, False),
         ("StatefulSet", job({}), None, False),
     ],
 )  # fmt: skip
