@@ -198,7 +198,7 @@ def _quarantined(stack: Stack) -> Iterator[set[str]]:
             header_params={"Accept": _NAMES_ONLY},
             auth_settings=["BearerToken"],
         )
-        watch = PodWatch(api.call_api(*call))
+        watch = PodWatch(api.call_api(*call).response)
         follower = threading.Thread(target=follow, args=(watch,), name="quarantined nodes", daemon=True)
         follower.start()
         try:
