@@ -51,9 +51,9 @@ BEAT: Final = timedelta(seconds=2)
 """How often acts beat: well under their heartbeat time-out, so that only a dead worker is silent that long."""
 STICKY: Final = timedelta(seconds=5)
 """How much later the incidents that a killed worker had in its cache move on."""
-CACHED: Final = 400
+CACHED: Final = 250
 """Incidents whose state one process keeps; others are replayed when they go on. Each takes some 150 KiB, and a thousand
-may wait for humans for weeks: they fit, and what moves in a storm does too."""
+may wait for humans for weeks. A hundred acts run at once: what moves in a storm is kept."""
 
 
 def main(_argv: Sequence[str] | None = None) -> int:
