@@ -131,12 +131,12 @@ class BudgetActivities:
         self, nodes: Sequence[Json], standings: dict[str, Standing], argument: CountCluster, by_label: dict[str, str]
     ) -> HealthyNodes:
         """The traits of nodes that work and are not asked about. Only values that a named node has too are told."""
-        named = [node for node in nodes if node["metadata"]["name"] in argument.nodes]
+        asked_about = frozenset(argument.nodes)
+        named = [node for node in nodes if node["metadata"]["name"] in asked_about]
         well = [
             node
             for node in nodes
-            if standings[node["metadata"]["name"]] is Standing.WORKING
-            and node["metadata"]["name"] not in argument.nodes
+            if standings[node["metadata"]["name"]] is Standing.WORKING and node["metadata"]["name"] not in asked_about
         ]
         wanted = [node_traits(node, by_label) for node in named]
         counts: dict[str, Counter[str]] = {trait: Counter() for traits in wanted for trait in traits}

@@ -167,7 +167,8 @@ class PermitActivities:
             ApplicationError: ``PermitQueued`` while it must wait, ``BudgetUnavailable`` without an answer.
         """
         request = argument.request
-        answer = self._desk.ask(request)
+        # Whoever is let in after it heard no is told so, by a nudge, and asks; a lost one is found by the next try.
+        answer = argument.heard if argument.heard and activity.info().attempt == 1 else self._desk.ask(request)
         if not answer.granted:
             if request.kind is PermitKind.QUARANTINE:
                 self._mark.put(request.node, argument.node_uid)

@@ -99,16 +99,6 @@ class PermitBatch(Message):
     results: tuple[RepairResult, ...] = ()
 
 
-class AskPermit(Message):
-    """Argument of ``ask_permit``."""
-
-    request: PermitRequest
-    nudges: int = 0
-    """How many ``permit_granted`` signals have come: each makes the holder ask again, for the issuer's word counts."""
-    node_uid: str = ""
-    """Of the very Node that is marked while it waits for its quarantine."""
-
-
 class ReturnPermits(Message):
     """Argument of ``return_permits``."""
 
@@ -136,6 +126,18 @@ class PermitAnswer(ActResult):
     releases: str = ""
     """What would release it."""
     granted_at: datetime | None = None
+
+
+class AskPermit(Message):
+    """Argument of ``ask_permit``."""
+
+    request: PermitRequest
+    nudges: int = 0
+    """How many ``permit_granted`` signals have come: each makes the holder ask again, for the issuer's word counts."""
+    node_uid: str = ""
+    """Of the very Node that is marked while it waits for its quarantine."""
+    heard: PermitAnswer | None = None
+    """The answer that came with another act a moment ago, so that the first try need not ask the same again."""
 
 
 class GroupLimits(Message):

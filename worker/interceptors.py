@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import logging
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, CancelledError
@@ -22,6 +22,11 @@ from worker.logs import ACT
 from worker.trails import Carried, answered, failed, failing, split, with_trail
 
 _log = logging.getLogger(__name__)
+
+_QUICK: Final = timedelta(minutes=1)
+_QUICK_BEATS: Final = 2
+"""Acts that may not take longer than that beat so many times slower: nothing stops them between two beats anyhow, and
+each beat is a write of Temporal's (half of all its writes in a storm, where acts wait for one another)."""
 
 
 class CareInterceptor(Interceptor):
@@ -85,7 +90,9 @@ class _Caring(ActivityInboundInterceptor):
                 "node": _node_of(input.args[0]) if input.args else "",
             }
         )
-        beating = asyncio.create_task(self._beat(), name="heartbeat")
+        quick = info.start_to_close_timeout is not None and info.start_to_close_timeout <= _QUICK
+        pause_s = self._beat_s * (_QUICK_BEATS if quick else 1)
+        beating = asyncio.create_task(self._beat(pause_s), name="heartbeat")
         try:
             with noting(writes):
                 return answered(await super().execute_activity(input), writes, info.attempt)
@@ -107,9 +114,9 @@ class _Caring(ActivityInboundInterceptor):
             with contextlib.suppress(asyncio.CancelledError):
                 await beating
 
-    async def _beat(self) -> None:
+    async def _beat(self, pause_s: float) -> None:
         while True:
-            await asyncio.sleep(self._beat_s)
+            await asyncio.sleep(pause_s)
             self._outbound.beat(self._outbound.writes.trail)
 
 

@@ -15,8 +15,7 @@ from datetime import timedelta
 from typing import Final
 
 from temporalio.client import Client
-from temporalio.worker import Interceptor, Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker
 
 from activities.all import node_activities
 from activities.budget import BudgetActivities
@@ -52,9 +51,9 @@ BEAT: Final = timedelta(seconds=2)
 """How often acts beat: well under their heartbeat time-out, so that only a dead worker is silent that long."""
 STICKY: Final = timedelta(seconds=5)
 """How much later the incidents that a killed worker had in its cache move on."""
-PASSTHROUGH: Final = ("contract", "workflows", "pydantic", "pydantic_core", "annotated_types", "opentelemetry")
-"""Loading the workflows anew for each incident costs a third of its CPU time in the worker. What the sandbox would
-hold, ``tests/deciding/test_determinism.py`` holds."""
+CACHED: Final = 250
+"""Incidents whose state one process keeps; others are replayed when they go on. Each takes some 150 KiB, and a thousand
+may wait for humans for weeks. A hundred acts run at once: what moves in a storm is kept."""
 
 
 def main(_argv: Sequence[str] | None = None) -> int:
@@ -142,7 +141,8 @@ def make_worker(
         activities=acts,  # type: ignore[arg-type]
         activity_executor=executor,
         max_concurrent_activities=ACTS_AT_ONCE,
-        workflow_runner=sandbox(),
+        workflow_runner=runner(),
+        max_cached_workflows=CACHED,
         # The metrics' is the innermost: it sees what acts answer, before their trail is put beside it.
         interceptors=[*([tracing] if tracing else []), CareInterceptor(beat), *([metrics] if metrics else [])],
         # Cancelling reaches an act with the answer to a heartbeat; the default would hold heartbeats back for 8 s.
@@ -164,7 +164,7 @@ def make_budget_worker(client: Client, acts: Sequence[object]) -> Worker:
         workflows=[FleetBudget],
         activities=acts,  # type: ignore[arg-type]
         max_concurrent_activities=4,
-        workflow_runner=sandbox(),
+        workflow_runner=runner(),
         interceptors=[CareInterceptor(BEAT)],
         max_heartbeat_throttle_interval=BEAT,
         sticky_queue_schedule_to_start_timeout=STICKY,
@@ -172,9 +172,13 @@ def make_budget_worker(client: Client, acts: Sequence[object]) -> Worker:
     )
 
 
-def sandbox() -> SandboxedWorkflowRunner:
-    """The sandbox of workflows, with our own modules passed through."""
-    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSTHROUGH))
+def runner() -> UnsandboxedWorkflowRunner:
+    """Runs workflows without the SDK's sandbox: it costs a quarter of an incident's CPU time in the worker.
+
+    It would load their modules anew for each incident, or watch over none of them where they are passed through. What
+    it is for, ``tests/deciding/test_determinism.py`` holds before they run.
+    """
+    return UnsandboxedWorkflowRunner()
 
 
 async def _serve(

@@ -36,6 +36,8 @@ class Permits:
         """The node may carry the mark of waiting for its quarantine."""
         self._asked: dict[PermitKind, bool] = {}
         """Asked, and whether held."""
+        self._heard: tuple[PermitRequest, PermitAnswer] | None = None
+        """What was answered with another act, and to what."""
 
     def held(self, kind: PermitKind) -> bool:
         """Whether it is granted and not given back."""
@@ -48,6 +50,7 @@ class Permits:
     def take(self, kind: PermitKind, answer: PermitAnswer) -> None:
         """An answer that came with another act."""
         self._asked[kind] = self._asked.get(kind, False) or answer.granted
+        self._heard = None if answer.granted else (self.request(kind), answer)
 
     async def hold(self, kind: PermitKind, step: Step) -> None:
         """Have the permit, waiting for it as long as it takes. The act shows why it waits."""
@@ -58,7 +61,7 @@ class Permits:
         await self._runner.act(
             step,
             ActivityName.ASK_PERMIT,
-            lambda: AskPermit(request=self.request(kind), nudges=self.nudges, node_uid=self._node_uid),
+            lambda: self._ask(kind),
             PermitAnswer,
             says=f"Asking the fleet's budget for a {kind} permit.",
             timing=PERMIT,
@@ -67,6 +70,12 @@ class Permits:
         )
         self._asked[kind] = True
         self.spend_approval()
+
+    def _ask(self, kind: PermitKind) -> AskPermit:
+        request = self.request(kind)
+        # After a nudge it is out of date, and to another request than what is asked now (an approval, say) it is none.
+        heard = self._heard[1] if self._heard and self._heard[0] == request and not self.nudges else None
+        return AskPermit(request=request, nudges=self.nudges, node_uid=self._node_uid, heard=heard)
 
     @property
     def approval(self) -> PermitApproval | None:
@@ -81,6 +90,7 @@ class Permits:
     async def give_back(self, *kinds: PermitKind, outcome: Outcome | None = None) -> None:
         """Give back those of them that are held or still asked for; at the close, with how the incident ended."""
         asked = [kind for kind in kinds if self._asked.pop(kind, None) is not None]
+        self._heard = None
         if asked:
             argument = ReturnPermits(
                 cluster=self._incident.request.cluster,

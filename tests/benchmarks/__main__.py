@@ -99,6 +99,8 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
         storm.measure,
         (
             "storm_1000_nodes_decided_s",
+            "storm_1000_nodes_per_s",
+            "storm_cpu_ms_per_node",
             "storm_permits_over_limit",
             "storm_growth_100_to_1000",
             "storm_budget_history_events",

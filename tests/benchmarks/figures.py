@@ -24,9 +24,9 @@ class Figure:
     note: str = ""
 
 
-def at_most(figure: str, value: float, unit: str, limit: float, note: str = "") -> Figure:
-    """A figure whose goal is an upper limit."""
-    return Figure(figure, round(value, 3), unit, f"at most {limit:g}", value <= limit, note)
+def at_most(figure: str, value: float, unit: str, limit: float, note: str = "", *, held: bool = True) -> Figure:
+    """A figure whose goal is an upper limit; ``held`` is False where it was not measured to its end."""
+    return Figure(figure, round(value, 3), unit, f"at most {limit:g}", held and value <= limit, note)
 
 
 def told(figure: str, value: float, unit: str, note: str = "") -> Figure:

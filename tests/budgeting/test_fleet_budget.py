@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -9,7 +10,9 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
 
+from activities.permits import PermitActivities
 from contract.budget import HealthyNodes, RepairResult
 from contract.budget_policy import CorrelationGuard, Rate
 from contract.names import (
@@ -22,8 +25,8 @@ from contract.names import (
     SearchAttribute,
     budget_id,
 )
-from contract.permit import BudgetState
-from tests.budgeting.conftest import Budget
+from contract.permit import AskPermit, BudgetState, PermitAnswer
+from tests.budgeting.conftest import Budget, no_mark
 from tests.budgeting.world import ADA, wide
 
 pytestmark = [pytest.mark.temporal, pytest.mark.asyncio(loop_scope="session")]
@@ -54,6 +57,20 @@ async def test_asking_again_with_a_token_gets_the_same_answer_and_no_second_perm
     await budget.ask("n0", "n0", "n0")
     assert await budget.ask("n0") == {"n0": True}
     assert len((await state(budget)).held) == 1
+
+
+async def test_what_a_waiting_holder_has_just_heard_is_asked_again_only_by_its_next_try(budget: Budget) -> None:
+    """In a storm each holder hears no from `identify` a moment before: the budget need not say so twice."""
+    acts, try_one = PermitActivities(budget.client, budget.desk, no_mark()), ActivityEnvironment()
+    request = budget.request("n0")
+    heard = PermitAnswer(token=request.token, granted=False, reason="2 of 2 are in use")
+    ask = AskPermit(request=request, heard=heard)
+    with pytest.raises(ApplicationError, match="2 of 2 are in use"):
+        await asyncio.to_thread(try_one.run, acts.ask_permit, ask)
+    assert not budget.fleet.counts
+    try_two = ActivityEnvironment()
+    try_two.info = replace(try_two.info, attempt=2)
+    assert (await asyncio.to_thread(try_two.run, acts.ask_permit, ask)).granted
 
 
 async def test_returned_permit_goes_to_the_next_in_line(budget: Budget) -> None:

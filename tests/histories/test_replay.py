@@ -8,7 +8,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
-from worker.main import sandbox
+from worker.main import runner
 from workflows.disrupt_gang import DisruptGang
 from workflows.fleet_budget import FleetBudget
 from workflows.remediate_node import RemediateNode
@@ -25,6 +25,6 @@ async def test_history_replays(path: Path) -> None:
     replayer = Replayer(
         workflows=[RemediateNode, DisruptGang, FleetBudget],
         data_converter=pydantic_data_converter,
-        workflow_runner=sandbox(),
+        workflow_runner=runner(),
     )
     await replayer.replay_workflow(WorkflowHistory.from_json("replayed", gzip.decompress(path.read_bytes()).decode()))
