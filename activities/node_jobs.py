@@ -10,10 +10,12 @@ from typing import Final
 from temporalio import activity
 
 from activities.cluster import Json
+from activities.device_count import counting
 from activities.objects import Objects
 from contract.identity import Target
 from contract.replacement import NodeJob
 
+_WORDS_MAX: Final = 300
 _KEEP_S: Final = 3600
 """How long a finished Job is kept for people to look at."""
 
@@ -29,7 +31,13 @@ class JobState:
 
 def node_job(job: NodeJob, name: str, node: str, devices: dict[str, int], *, privileged: bool) -> Json:
     """The Job as the API takes it. Pure."""
-    container: Json = {"name": "main", "image": job.image, "command": list(job.command)}
+    container: Json = {
+        "name": "main",
+        "image": job.image,
+        "command": list(job.command) or counting(devices),
+        # Its last lines are what people are told of a failure.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
     if job.devices and devices and not privileged:
         amounts = {resource: str(count) for resource, count in devices.items()}
         container["resources"] = {"requests": amounts, "limits": amounts}
@@ -76,6 +84,21 @@ def run_once(objects: Objects, job: NodeJob, body: Json) -> JobState:
         if condition["type"] == "Complete":
             return JobState(finished=True, succeeded=True, says=f"Job {job.namespace}/{name} succeeded")
         if condition["type"] == "Failed":
-            why = condition.get("message") or condition.get("reason", "no reason given")
-            return JobState(finished=True, says=f"Job {job.namespace}/{name} failed: {why}")
+            why = _last_words(objects, body) or condition.get("message") or condition.get("reason")
+            return JobState(finished=True, says=f"Job {job.namespace}/{name} failed: {why or 'no reason given'}")
     return JobState(finished=False, says=f"Job {job.namespace}/{name} runs")
+
+
+def _last_words(objects: Objects, body: Json) -> str:
+    """What its container said when it failed, and with which exit code; empty where that is not known."""
+    node, name = body["spec"]["template"]["spec"]["nodeName"], body["metadata"]["name"]
+    for pod in objects.list("/api/v1/pods", fieldSelector=f"spec.nodeName={node}"):
+        if pod["metadata"].get("labels", {}).get("job-name") != name:
+            continue
+        for container in pod.get("status", {}).get("containerStatuses", []):
+            if end := container.get("state", {}).get("terminated"):
+                said = str(end.get("message", ""))[-_WORDS_MAX:]
+                # It ends in terminals and in Markdown (C14).
+                words = " ".join("".join(c if c.isprintable() else " " for c in said).split())
+                return f"exit code {end['exitCode']}{f', {words}' if words else ''}"
+    return ""

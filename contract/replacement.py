@@ -162,6 +162,13 @@ class NodeJob(Document):
     """Whether it asks for all devices of the node, so that the device plugin has to hand out each of them."""
 
 
+class Probe(NodeJob):
+    """The Job that a replacement must pass."""
+
+    command: tuple[str, ...] = ()
+    """Without one it counts the devices that the container sees; it takes a shell in the image."""
+
+
 class ReplacementPolicy(Document):
     """How a machine of a group is given up, replaced and proven."""
 
@@ -179,7 +186,7 @@ class ReplacementPolicy(Document):
     """Whether a machine that nothing replaces is replaced by people, with the incident waiting for the proof."""
     required_daemon_sets: tuple[str, ...] = ()
     """``namespace/name`` of DaemonSets whose pod must be ready on a replacement (V7)."""
-    probe: NodeJob | None = None
+    probe: Probe | None = None
     """A Job that must succeed on a replacement while it is closed to other work (V9); None for none."""
     startup_taint: StartupTaint = StartupTaint.NODEMEND
     returning_machine: ReturningMachine = ReturningMachine.REFUSE

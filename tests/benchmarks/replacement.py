@@ -2,10 +2,13 @@
 
 The incidents run with a real worker. In the second part replies get lost, calls are throttled, launches fail and the
 worker is killed again and again. Nothing waits for ever: an incident that does not end in time is counted as failed,
-its reason is told with the figure, and rounds are played until there are enough of them or the time is over.
+its reason is told with the figure, and rounds are played until there are enough of them or the time is over. What is
+missing then is played by the next run of the same commit, which adds to the figures of those before it.
 """
 
 import asyncio
+import json
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,21 +24,22 @@ from contract.names import INCIDENT_QUERY, Outcome, Step
 from deploy.local.fleet import FleetKnobs
 from deploy.local.scene import NodeGroup, create_node_group
 from deploy.local.stack import Stack
-from tests.benchmarks.figures import Figure, at_most, percentile
+from tests.benchmarks.figures import ROOT, Figure, at_most, percentile
 from tests.harness import QUICK_POLICY, connect, report_about, running_worker, send, write_policy
 
 ALONE = 5
 TOGETHER = 100
 UNDER_FAULTS = 500
-A_ROUND = 100
+A_ROUND = 25
 """Incidents of a round with faults injected."""
 LIVES_S = (4.0, 7.0, 10.0)
-"""How long a worker of such a round lives before it is killed; the last one finishes the round."""
+"""How long a worker of such a round works before it is killed; the last one finishes the round."""
 BOOT_S, DEVICES_S, END_S, SOAK_S = 0.5, 0.5, 0.1, 0.5
 _PATIENCE_S = 240.0
 """For the incidents of one batch, all together."""
-_ROUNDS_END_AFTER_S = 270.0
-"""No round begins later than this."""
+_A_RUN_S = 280.0
+"""For all the rounds of one run. None begins that would end later, if it took as long as the longest one so far."""
+_PARTS = ROOT / "build" / "replacement-faults.json"
 _RULES: dict[str, Any] = {
     **QUICK_POLICY,
     "max_concurrent": 200,
@@ -89,27 +93,46 @@ def measure(stack: Stack, folder: Path) -> Iterator[Figure]:
 def measure_under_faults(stack: Stack, folder: Path) -> Iterator[Figure]:
     """Everything goes wrong that passes by itself, round after round."""
     _quicken(stack)
-    began, number, twice = time.monotonic(), 0, 0
-    failed: list[str] = []
-    while number * A_ROUND < UNDER_FAULTS and time.monotonic() - began < _ROUNDS_END_AFTER_S:
-        group = create_node_group(stack, f"bench-faults-{number}", A_ROUND + 1)
-        victims = set(group.instance_ids[:A_ROUND])
-        launched, ended = len(stack.fleet.launched), len(stack.fleet.terminated)
-        stack.fleet.knobs.fail_launches = 3
-        stack.aws.note(
-            throttle={"DescribeAutoScalingGroups": 5, "DescribeAutoScalingInstances": 5, "SetInstanceHealth": 5},
-            lose_reply={"SetInstanceHealth": 5, "DescribeInstances": 2},
-        )
-        played = asyncio.run(_play_while_workers_die(stack, folder / f"faults-{number}", group))
-        failed += played.failed
-        new, gone = stack.fleet.launched[launched:], set(stack.fleet.terminated[ended:])
-        # More launches than machines of ours that ended, and machines that ended and were none of ours.
-        twice += max(0, len(new) - len(gone & victims)) + len(gone - victims)
-        stack.fleet.remove_group(group.name)
-        number += 1
-    note = f"{number * A_ROUND} incidents: lost replies, throttled calls, failed launches, killed workers"
-    yield at_most("double_replacements", twice, "machines", 0.0, note)
+    began, longest = time.monotonic(), 0.0
+    parts = _parts()
+    while len(parts) * A_ROUND < UNDER_FAULTS and (spent := time.monotonic() - began) + longest < _A_RUN_S:
+        parts.append(_play_round(stack, folder, len(parts), _A_RUN_S - spent))
+        longest = max(longest, time.monotonic() - began - spent)
+        _PARTS.parent.mkdir(exist_ok=True)
+        _PARTS.write_text(json.dumps({"commit": _commit(), "parts": parts}))
+    failed = [why for part in parts for why in part["failed"]]
+    note = f"{len(parts) * A_ROUND} incidents: lost replies, throttled calls, failed launches, killed workers"
+    yield at_most("double_replacements", sum(part["twice"] for part in parts), "machines", 0.0, note)
     yield at_most("incidents_failed_under_faults", len(failed), "incidents", 0.0, _because(note, failed))
+
+
+def _play_round(stack: Stack, folder: Path, number: int, ends_in_s: float) -> dict[str, Any]:
+    ends_at = time.monotonic() + ends_in_s
+    group = create_node_group(stack, f"bench-faults-{number}", A_ROUND + 1)
+    victims = set(group.instance_ids[:A_ROUND])
+    launched, ended = len(stack.fleet.launched), len(stack.fleet.terminated)
+    stack.fleet.knobs.fail_launches = 3
+    stack.aws.note(
+        throttle={"DescribeAutoScalingGroups": 5, "DescribeAutoScalingInstances": 5, "SetInstanceHealth": 5},
+        lose_reply={"SetInstanceHealth": 5, "DescribeInstances": 2},
+    )
+    played = asyncio.run(_play_while_workers_die(stack, folder / f"faults-{number}", group, ends_at))
+    new, gone = stack.fleet.launched[launched:], set(stack.fleet.terminated[ended:])
+    stack.fleet.remove_group(group.name)
+    # More launches than machines of ours that ended, and machines that ended and were none of ours.
+    twice = max(0, len(new) - len(gone & victims)) + len(gone - victims)
+    return {"twice": twice, "failed": played.failed}
+
+
+def _parts() -> list[dict[str, Any]]:
+    """The rounds that earlier runs of this commit played; all of them anew once there were enough."""
+    kept = json.loads(_PARTS.read_text()) if _PARTS.exists() else {}
+    parts: list[dict[str, Any]] = kept["parts"] if kept.get("commit") == _commit() else []
+    return parts if len(parts) * A_ROUND < UNDER_FAULTS else []
+
+
+def _commit() -> str:
+    return subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
 
 
 def _quicken(stack: Stack) -> None:
@@ -130,16 +153,18 @@ async def _play(stack: Stack, nodes: list[str]) -> Played:
     return await _over(handles, waiting)
 
 
-async def _play_while_workers_die(stack: Stack, folder: Path, group: NodeGroup) -> Played:
+async def _play_while_workers_die(stack: Stack, folder: Path, group: NodeGroup, ends_at: float) -> Played:
     """A worker is killed every few seconds, and another takes over."""
     handles = await _begin(stack, list(group.nodes[:A_ROUND]))
     waiting = [asyncio.ensure_future(handle.result()) for handle in handles]
     for life, lives_s in enumerate(LIVES_S):
         with _worker(stack, folder / str(life), group) as worker:
+            while "Working on task queue" not in worker.text() and time.monotonic() < ends_at:
+                await asyncio.sleep(0.1)
             await asyncio.wait(waiting, timeout=lives_s)
             worker.process.kill()
     with _worker(stack, folder / "last", group):
-        await asyncio.wait(waiting, timeout=_PATIENCE_S)
+        await asyncio.wait(waiting, timeout=max(0.0, ends_at - time.monotonic()))
         # While somebody is there to answer for those that are stuck.
         return await _over(handles, waiting)
 

@@ -106,11 +106,11 @@ def pods_of_jobs(acting: Acting, name: str) -> list[Any]:
     ]
 
 
-def finish(acting: Acting, name: str, phase: str) -> None:
+def finish(acting: Acting, name: str, phase: str, said: str = "") -> None:
     """Be the kubelet of the Job's pod."""
     wait_for(lambda: bool(pods_of_jobs(acting, name)), "the Job's pod")
     (pod,) = pods_of_jobs(acting, name)
-    terminated = {"exitCode": 0 if phase == "Succeeded" else 3, "reason": "Completed"}
+    terminated = {"exitCode": 0 if phase == "Succeeded" else 3, "reason": "Completed", "message": said}
     status = {"phase": phase, "containerStatuses": [container(terminated)]}
     acting.core.patch_namespaced_pod_status(pod["metadata"]["name"], pod["metadata"]["namespace"], {"status": status})
 

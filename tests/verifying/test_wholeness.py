@@ -1,18 +1,21 @@
 """V2 to V11: where a replacement is, what must run on it, what its own detector says, and whether it failed before."""
 
+import subprocess
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from activities.memory import failed_repairs, known_bad
+from activities.node_jobs import node_job
 from activities.verify import misplaced, missing_in
 from activities.whole import missing_daemons
 from contract.acts import Replacement, VerifyReplacement
 from contract.identity import Target
 from contract.memory import FailedMachine, Failure
 from contract.names import FINDING_DIGESTS_ANNOTATION, SERIALS_ANNOTATION, STARTUP_TAINT, ErrorType
-from contract.replacement import NodeJob, ReplacementPolicy, ReturningMachine
+from contract.replacement import Probe, ReplacementPolicy, ReturningMachine
 from deploy.local.scene import create_daemonset, wait_for
 from tests.acting import Acting, meanwhile, refusal
 from tests.conftest import MakeNodeGroup
@@ -21,7 +24,7 @@ from tests.replacing.test_mend import finish, pods_of_jobs
 from tests.runbook.world import NOW, identity
 from tests.verifying.test_verify import ARGUMENT, taints, verify, whole
 
-PROBE = NodeJob(image="probe:1", command=("enumerate",))
+PROBE = Probe(image="probe:1", command=("enumerate",))
 NEURON = "aws.amazon.com/neuron"
 
 
@@ -122,15 +125,35 @@ def test_v9_probe_runs_on_all_devices_under_the_startup_taint_and_only_then_is_t
     assert pod["spec"]["containers"][0]["resources"]["limits"] == {NEURON: "16"}
 
 
+@pytest.mark.parametrize(("there", "passes"), [(0, False), (3, False), (4, True), (5, False)])
+def test_v9_probe_without_a_command_counts_the_devices_that_the_container_sees(
+    tmp_path: Path, there: int, passes: bool
+) -> None:
+    rules = ReplacementPolicy.model_validate({"probe": {"image": "any:1"}})
+    assert rules.probe
+    devices = {NEURON: 4, "aws.amazon.com/neuroncore": 8, "vpc.amazonaws.com/efa": 0}
+    job = node_job(rules.probe, "probe-1", "n2", devices, privileged=False)
+    (shell, flag, script) = job["spec"]["template"]["spec"]["containers"][0]["command"]
+    for number in range(there):
+        (tmp_path / f"neuron{number}").touch()
+    done = subprocess.run(
+        [shell, flag, script.replace("/dev/", f"{tmp_path}/")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode == 0) is passes
+    assert done.stdout == ("" if passes else f"{there} of 4 {NEURON} in the container\n")
+
+
 def test_v9_v11_v14_failed_probe_is_a_failed_repair_at_once_and_the_node_stays_closed(
     acting: Acting, node_group: MakeNodeGroup
 ) -> None:
     target, replacement = replaced(acting, node_group)
-    with meanwhile(lambda: finish(acting, replacement.node, "Failed")):
+    said = "15 of 16 aws.amazon.com/neuron in the container\n"
+    with meanwhile(lambda: finish(acting, replacement.node, "Failed", said)):
         kind, says = refusal(
             lambda: verify(acting, target, replacement, deadline=3600, rules=ReplacementPolicy(probe=PROBE))
         )
     assert (kind, "V9" in says) == (ErrorType.NOT_VERIFIED, True)
+    assert "exit code 3, 15 of 16 aws.amazon.com/neuron in the container (V9)" in says
     assert STARTUP_TAINT in taints(acting, replacement.node)
     (known,) = [m for m in acting.memory.all() if m.instance_id == replacement.instance_id]
     assert known.failure is Failure.NOT_VERIFIED
