@@ -10,7 +10,7 @@ from contract.fault import RemediationRequest
 from contract.gates import Gate
 from contract.names import Step
 from contract.policy import CheckpointPolicy, Deadlines, DrainEscalation, GroupPolicy, Mode, OnCulprit, Otherwise
-from contract.replacement import Answer, GroupFinding, NodeJob, RebootMode, ReplacementPolicy, ReturningMachine
+from contract.replacement import Answer, GroupFinding, NodeJob, Probe, RebootMode, ReplacementPolicy, ReturningMachine
 from tests.runbook.world import NOW
 from workflows.corroborate import suffice
 from workflows.incident_state import Incident
@@ -42,7 +42,7 @@ policies = st.builds(
         reboot=st.sampled_from(RebootMode),
         device_reset=st.sampled_from([None, RESET]),
         answers=st.dictionaries(st.sampled_from(GroupFinding), st.sampled_from([Answer.WAIT, Answer.ASK]), max_size=3),
-        probe=st.sampled_from([None, RESET]),
+        probe=st.sampled_from([None, Probe(image="vendor/tools:1", command=("count",))]),
         required_daemon_sets=st.sampled_from([(), ("a",), ("b", "a")]),
         returning_machine=st.sampled_from(ReturningMachine),
         failed_repairs_max=st.integers(1, 5),
