@@ -326,12 +326,23 @@ CLOUDWATCH_NAMESPACE: Final = "Nodemend"
 
 
 class CloudWatchMetric(StrEnum):
-    """Metrics of ``CLOUDWATCH_NAMESPACE``, beside ``ClusterName`` by one dimension each."""
+    """Metrics of ``CLOUDWATCH_NAMESPACE``, beside ``ClusterName`` by one dimension each at most."""
 
     FAULTS = "Faults"
     """By ``Reason``, by ``NodeGroup`` and by ``NodeName``: findings that an incident took up."""
     INCIDENTS_CLOSED = "IncidentsClosed"
     """By ``Outcome``."""
+    # How things stand, by nothing else: what the pager sees from outside.
+    NEEDS_HUMAN = "NeedsHuman"
+    """Incidents that wait for a human."""
+    STUCK_INCIDENTS = "StuckIncidents"
+    """Incidents that are at work for hours and have not asked for a human."""
+    BUDGET_HELD = "BudgetHeld"
+    """Requests for a permit that a limit holds."""
+    DETECTORS_BLIND = "DetectorsBlind"
+    """Nodes whose detector sees nothing."""
+    POLLERS = "Pollers"
+    """Workers that Temporal sees poll."""
 
 
 # --- sysexits.h: how processes end ------------------------------------------------------------------------------

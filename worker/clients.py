@@ -61,9 +61,15 @@ def archive_client(address: str) -> Archive | None:
 
 
 def cloudwatch() -> CloudWatch:
-    """CloudWatch of the region in the surroundings."""
-    session = aws_session()
-    return CloudWatch(session.client("cloudwatch"))
+    """CloudWatch of the region in the surroundings.
+
+    Raises:
+        StartError: no region is set.
+    """
+    try:
+        return CloudWatch(aws_session().client("cloudwatch"))
+    except NoRegionError as error:
+        raise _no_region("the cluster") from error
 
 
 def auto_scaling_client() -> AutoScaling:
@@ -75,6 +81,8 @@ def auto_scaling_client() -> AutoScaling:
     try:
         return AutoScaling(aws_session())
     except NoRegionError as error:
-        raise StartError(
-            "No AWS region is set.", "Set AWS_REGION to the region of the cluster's node groups.", ExitCode.CONFIG
-        ) from error
+        raise _no_region("the cluster's node groups") from error
+
+
+def _no_region(of: str) -> StartError:
+    return StartError("No AWS region is set.", f"Set AWS_REGION to the region of {of}.", ExitCode.CONFIG)

@@ -67,6 +67,10 @@ class CloudWatch:
             by_outcome = {"ClusterName": cluster, "Outcome": outcome}
             self._put(CLOUDWATCH_NAMESPACE, CloudWatchMetric.INCIDENTS_CLOSED, by_outcome)
 
+    def stands(self, cluster: str, metric: CloudWatchMetric, value: int) -> None:
+        """How something stands now."""
+        self._put(CLOUDWATCH_NAMESPACE, metric, {"ClusterName": cluster}, value)
+
     def close(self) -> None:
         """Send what waits, within a few seconds."""
         while True:
@@ -89,12 +93,12 @@ class CloudWatch:
                 self._known.popitem(last=False)
             return True
 
-    def _put(self, namespace: str, name: str, dimensions: dict[str, str]) -> None:
+    def _put(self, namespace: str, name: str, dimensions: dict[str, str], value: int = 1) -> None:
         datum = {
             "MetricName": name,
             "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions.items()],
             "Timestamp": time.time(),
-            "Value": 1.0,
+            "Value": float(value),
             "Unit": "Count",
         }
         try:

@@ -13,14 +13,12 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
 from contract.names import TASK_QUEUE, ExitCode
 from worker.errors import StartError
+from worker.temporal import pollers
 
 _log = logging.getLogger(__name__)
 
@@ -85,16 +83,8 @@ async def watch_health(client: Client, identity: str, health: Health) -> None:
 
 
 async def _last_poll(client: Client, identity: str) -> datetime | None:
-    answer = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=client.namespace,
-            task_queue=TaskQueue(name=TASK_QUEUE),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-        ),
-        timeout=timedelta(seconds=10),
-    )
-    times = [p.last_access_time.ToDatetime(tzinfo=UTC) for p in answer.pollers if p.identity == identity]
-    return max(times, default=None)
+    seen = [poller for poller in await pollers(client, TASK_QUEUE) if poller.identity == identity]
+    return max((poller.last_access_time.ToDatetime(tzinfo=UTC) for poller in seen), default=None)
 
 
 class HealthServer:

@@ -4,12 +4,14 @@ import asyncio
 import logging
 import os
 import random
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.enums.v1 import IndexedValueType, TaskQueueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
@@ -213,3 +215,20 @@ async def known_search_attributes(client: Client) -> dict[str, int]:
         # Without the right to list, adding says what is wrong.
         return {}
     return {**answer.system_attributes, **answer.custom_attributes}
+
+
+async def pollers(client: Client, queue: str) -> Sequence[PollerInfo]:
+    """Who has asked a task queue for workflow tasks lately: Temporal forgets a poller after five minutes.
+
+    Raises:
+        RPCError: Temporal does not answer.
+    """
+    answer = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace,
+            task_queue=TaskQueue(name=queue),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        ),
+        timeout=timedelta(seconds=10),
+    )
+    return answer.pollers

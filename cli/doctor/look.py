@@ -8,10 +8,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kubernetes import client as kubernetes
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
-from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from activities.auto_scaling import AutoScaling
@@ -40,7 +36,7 @@ from deploy.rights.__main__ import recorded
 from deploy.rights.calls import ANYWHERE, Call
 from worker.clients import auto_scaling_client, cluster_client
 from worker.errors import StartError
-from worker.temporal import known_search_attributes
+from worker.temporal import known_search_attributes, pollers
 
 _AT_ONCE: Final = 50
 _DAEMON_SETS: Final = "/apis/apps/v1/daemonsets"
@@ -64,23 +60,12 @@ async def _of_temporal() -> list[Finding]:
         what, _, remedy = str(error).partition("\n")
         return [Finding("Temporal", Level.WRONG, what, "no incident starts or goes on", remedy)]
     known = await known_search_attributes(client)
-    queues = [of_pollers(queue, await _pollers(client, queue)) for queue in (TASK_QUEUE, BUDGET_TASK_QUEUE)]
+    queues = [of_pollers(queue, len(await pollers(client, queue))) for queue in (TASK_QUEUE, BUDGET_TASK_QUEUE)]
     return [
         Finding("Temporal", Level.OK, f"answers, namespace {client.namespace}"),
         of_search_attributes({str(name) for name in SearchAttribute} - set(known), client.namespace),
         *queues,
     ]
-
-
-async def _pollers(client: Client, queue: str) -> int:
-    answer = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=client.namespace,
-            task_queue=TaskQueue(name=queue),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-        )
-    )
-    return len(answer.pollers)
 
 
 def _of_cluster(cluster: Cluster, policy: Policy, namespace: str) -> Iterator[Finding]:

@@ -21,6 +21,12 @@ variable "record_retention_days" {
   default     = 400
 }
 
+variable "checkpoint_buckets" {
+  description = "Names of buckets in which jobs keep checkpoints, for the worker to verify them and to hold the last good one."
+  type        = list(string)
+  default     = []
+}
+
 variable "alarm_emails" {
   description = "Who is told of alarms; each confirms once by mail."
   type        = list(string)

@@ -43,10 +43,12 @@ CASES: dict[str, Json] = {
         "worker": {
             "recordsClaim": "nodemend-records",
             "recordsS3": "s3://fleet-records/llama",
+            "record": {"webhook": {"url": "https://reports.example.com/nodemend", "secret": "nodemend-record"}},
             "nodeSelector": {"pool": "system"},
         },
         "watchCluster": {"ec2QueueUrl": "https://sqs.us-west-2.amazonaws.com/123456789012/nodemend-llama-health"},
         "serviceMonitor": {"enabled": True},
+        "cloudwatch": {"enabled": True},
         "alerts": {
             "enabled": True,
             "labels": {"release": "prometheus"},

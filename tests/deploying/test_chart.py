@@ -134,6 +134,27 @@ def test_worker_may_reach_the_collector_that_it_is_told(endpoint: str, port: int
     assert {"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": endpoint} in containers(objects)["worker"]["env"]
 
 
+@pytest.mark.parametrize(("url", "port"), [("https://reports.example.com/x", 443), ("http://sink.tools:8080", 8080)])
+def test_closing_reports_reach_the_webhook_that_is_named_signed_with_the_key_of_a_secret(url: str, port: int) -> None:
+    values = changed(BASIC, "worker.record.webhook", {"url": url, "secret": "mine", "key": "hmac"})
+    objects = rendered(values)
+    environment = containers(objects)["worker"]["env"]
+    assert {"name": "NODEMEND_RECORD_WEBHOOK", "value": url} in environment
+    key = {"valueFrom": {"secretKeyRef": {"name": "mine", "key": "hmac"}}}
+    assert {"name": "NODEMEND_WEBHOOK_SECRET", **key} in environment
+    (policy,) = [o for o in objects if o["kind"] == "NetworkPolicy" and o["metadata"]["name"] == "nodemend-worker"]
+    assert [{"port": port, "protocol": "TCP"}] in [rule["ports"] for rule in policy["spec"]["egress"]]
+
+
+def test_cloudwatch_is_told_by_workers_and_by_a_pager_that_pages_nobody() -> None:
+    told = containers(rendered(changed(BASIC, "cloudwatch.enabled", True)))
+    for name in ("worker", "pager"):
+        assert {"name": "NODEMEND_CLOUDWATCH", "value": "true"} in told[name]["env"]
+        assert {"name": "AWS_REGION", "value": "us-west-2"} in told[name]["env"]
+    assert "envFrom" not in told["pager"]
+    assert "pager" not in containers(rendered(BASIC))
+
+
 def test_nodes_hold_no_temporal_credentials_unless_asked_to() -> None:
     for case, holds in (("temporal-cloud", False), ("mtls-on-nodes", True)):
         environment = [e["name"] for e in containers(rendered(CASES[case]))["detector"]["env"]]
@@ -168,6 +189,8 @@ def mebibytes(quantity: str) -> int:
         ("detector.rules", {"ours.txt": ""}, "'ours.txt' not allowed"),
         ("wroker", {}, "'wroker' not allowed"),
         ("alerts.runbookUrl", "docs", "/alerts/runbookUrl"),
+        ("worker.record.webhook.url", "reports.example.com", "/worker/record/webhook/url"),
+        ("cloudwatch.enabled", "yes", "/cloudwatch/enabled"),
         ("policy.defualt", {"mode": "act"}, "'defualt' not allowed"),
         ("policy.default.mode", "atc", "/policy/default/mode"),
         ("policy.default.max_concurrent", "many", "/policy/default/max_concurrent"),
@@ -198,6 +221,8 @@ def test_wrong_value_is_named(path: str, value: Any, says: str) -> None:
         ({"pager.enabled": True}, "nobody would be paged"),
         ({"payloads.key": "2026-12"}, "names no Secret"),
         ({"telemetry.otlpMetrics": True}, "names none"),
+        ({"worker.record.webhook.secret": "nodemend-record"}, "names nobody who takes them"),
+        ({"cloudwatch.enabled": True, "worker.enabled": False}, "worker.enabled is false"),
     ],
 )
 def test_contradiction_is_refused_with_what_to_do(changes: Json, says: str) -> None:

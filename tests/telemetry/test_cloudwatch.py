@@ -1,11 +1,15 @@
 """CloudWatch: today's namespace and names go on, nothing is counted twice, and nobody waits for it."""
 
+import asyncio
 import json
 import os
 import re
+import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,17 +20,40 @@ from botocore.exceptions import EndpointConnectionError
 from temporalio.client import Client
 
 from contract.incident import IncidentReport
-from contract.names import CLOUDWATCH_NAMESPACE, NEURON_CLOUDWATCH_NAMESPACE, CloudWatchMetric, Outcome, incident_id
+from contract.names import (
+    CLOUDWATCH_NAMESPACE,
+    NEURON_CLOUDWATCH_NAMESPACE,
+    ActivityName,
+    CloudWatchMetric,
+    ErrorType,
+    ExitCode,
+    Outcome,
+    OverrideName,
+    Phase,
+    incident_id,
+)
+from deploy.components import Component
 from deploy.local.aws import running_aws
+from deploy.local.scene import wait_for
+from deploy.local.stack import CLUSTER, Stack
 from detector.temporal_side import TemporalSide
-from tests.runbook.conftest import temporal
-from tests.runbook.world import WORLDS, World, finding, identity, scripted_acts
+from tests.harness import connect
+from tests.operating.command import NODEMEND, clean_environment
+from tests.runbook.conftest import play, task_queue, temporal, world
+from tests.runbook.world import WORLDS, Play, World, fails, finding, identity, scripted_acts
 from worker.cloudwatch import CloudWatch, MetricsInterceptor
 from worker.main import ACTS_AT_ONCE, make_worker
+from worker.paging import standing
+from worker.paging.sources import INCIDENTS, NODES, Sources
+from worker.paging.standing import Standing
+from worker.temporal import register_search_attributes
 
-__all__ = ["temporal"]
+__all__ = ["play", "task_queue", "temporal", "world"]
 
-QUERIES = Path(__file__).parents[2] / "deploy/aws/queries.json"
+AWS = Path(__file__).parents[2] / "deploy/aws"
+QUERIES, ALARMS = AWS / "queries.json", AWS / "alarms.json"
+STANDING = ("NeedsHuman", "StuckIncidents", "BudgetHeld", "DetectorsBlind", "Pollers")
+Told = set[tuple[str, tuple[tuple[str, str], ...]]]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +63,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield boto3.client("cloudwatch")  # type: ignore[call-overload]
 
 
-def told(client: Any, namespace: str) -> set[tuple[str, tuple[tuple[str, str], ...]]]:
+def told(client: Any, namespace: str) -> Told:
     found = client.list_metrics(Namespace=namespace)["Metrics"]
     return {(one["MetricName"], tuple(sorted((d["Name"], d["Value"]) for d in one["Dimensions"]))) for one in found}
 
@@ -56,6 +83,7 @@ async def test_incident_is_told_in_todays_names_and_in_ours(
         async with make_worker(temporal, scripted_acts(), executor, metrics=MetricsInterceptor(metrics)):
             await TemporalSide().deliver(fault)
             report = await temporal.get_workflow_handle(workflow_id, result_type=IncidentReport).result()
+        await Standing(temporal, "test", metrics).tell({INCIDENTS: 0, NODES: 0})
     metrics.close()
 
     assert report.outcome is Outcome.REPLACED
@@ -67,11 +95,13 @@ async def test_incident_is_told_in_todays_names_and_in_ours(
         (CloudWatchMetric.FAULTS, (("ClusterName", "test"), ("NodeGroup", report.identity.group))),
         (CloudWatchMetric.FAULTS, (("ClusterName", "test"), ("NodeName", report.identity.node))),
         (CloudWatchMetric.INCIDENTS_CLOSED, (("ClusterName", "test"), ("Outcome", Outcome.REPLACED))),
+        *((name, (("ClusterName", "test"),)) for name in STANDING),
     }
     queried(told(client, CLOUDWATCH_NAMESPACE) | told(client, NEURON_CLOUDWATCH_NAMESPACE))
+    watched(told(client, CLOUDWATCH_NAMESPACE))
 
 
-def queried(there: set[tuple[str, tuple[tuple[str, str], ...]]]) -> None:
+def queried(there: Told) -> None:
     """Each query of deploy/aws asks for a metric that is there, with exactly the dimensions that it has."""
     asked = {name: frozenset(key for key, _ in dimensions) for name, dimensions in there}
     schemas = {(name, frozenset(key for key, _ in dimensions)) for name, dimensions in there}
@@ -86,6 +116,113 @@ def queried(there: set[tuple[str, tuple[tuple[str, str], ...]]]) -> None:
         assert found["name"] in asked, title
         assert (found["name"], dimensions) in schemas, title
         assert found["group"] is None or found["group"] in dimensions, title
+
+
+def watched(there: Told) -> None:
+    """Each alarm is on a metric that is there, with exactly the dimensions that it has: else it would never ring."""
+    schemas = {(name, frozenset(key for key, _ in dimensions)) for name, dimensions in there}
+    for alarm in json.loads(ALARMS.read_text()):
+        if "MetricName" in alarm:
+            assert alarm["Namespace"] == CLOUDWATCH_NAMESPACE
+            asked = (alarm["MetricName"], frozenset(one["Name"] for one in alarm["Dimensions"]))
+        else:
+            ((_, name, dimensions),) = re.findall(
+                r"SELECT (SUM)\((\w+)\) FROM SCHEMA\(Nodemend, ([\w, ]+)\)", alarm["Metrics"][0]["Expression"]
+            )
+            asked = (name, frozenset(dimensions.split(", ")))
+        assert asked in schemas, alarm["AlarmName"]
+
+
+class Values:
+    """A CloudWatch that keeps the values."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, float] = {}
+
+    def put_metric_data(self, *, Namespace: str, MetricData: list[dict[str, Any]]) -> None:  # noqa: N803 - boto3's
+        assert Namespace == CLOUDWATCH_NAMESPACE
+        self.told |= {datum["MetricName"]: datum["Value"] for datum in MetricData}
+
+
+async def standing_of(temporal: Client, cluster: str, alerts: dict[str, int]) -> dict[str, float]:
+    kept = Values()
+    metrics = CloudWatch(kept, gather_s=0.0)
+    await Standing(temporal, cluster, metrics).tell(alerts)
+    metrics.close()
+    return kept.told
+
+
+@pytest.mark.temporal
+@pytest.mark.asyncio(loop_scope="session")
+async def test_what_waits_for_a_human_and_what_is_stuck_are_numbers_and_what_is_not_known_is_none(
+    temporal: Client, play: Play, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_drain = asyncio.Event()
+
+    async def draining(argument: Any) -> Any:
+        await may_drain.wait()
+        return world.answer(ActivityName.DRAIN_NODE, argument)
+
+    world.on(ActivityName.DRAIN_NODE, draining)
+    stuck = await play.start()
+    await stuck.until(lambda report: report.phase is Phase.ADMITTED)
+    assert (await standing_of(temporal, "test", {}))[CloudWatchMetric.STUCK_INCIDENTS] == 0, "it is no six hours old"
+    monkeypatch.setattr(standing, "STUCK_AFTER", timedelta(hours=-1))
+    # Temporal lists a workflow a moment after it changed.
+    while not (told := await standing_of(temporal, "test", {}))[CloudWatchMetric.STUCK_INCIDENTS]:
+        pass
+    # Who reads no alerts does not know how many wait; nobody has asked this cluster's budget for anything.
+    assert told.keys() == {CloudWatchMetric.STUCK_INCIDENTS, CloudWatchMetric.BUDGET_HELD, CloudWatchMetric.POLLERS}
+    assert told[CloudWatchMetric.BUDGET_HELD] == 0
+    assert (await standing_of(temporal, "tes", {}))[CloudWatchMetric.STUCK_INCIDENTS] == 0, "another cluster"
+
+    waits = World()
+    waits.on(ActivityName.DRAIN_NODE, fails(ErrorType.DRAIN_BLOCKED, "A budget allows no eviction."))
+    parked = await Play(temporal, play.task_queue, waits).start()
+    await parked.until_phase(Phase.NEEDS_HUMAN)
+    sources = Sources(temporal, lambda: [blind("node-1"), blind("node-2")], "test")
+    while parked.handle.id not in {alert.key for alert in await sources.read()}:
+        pass
+    told = await standing_of(temporal, "test", sources.seen)
+    assert told[CloudWatchMetric.NEEDS_HUMAN] == sources.seen[INCIDENTS] >= 1
+    assert told[CloudWatchMetric.DETECTORS_BLIND] == 2
+
+    may_drain.set()
+    await stuck.result()
+    await parked.press(OverrideName.RESUME)
+    await parked.result()
+
+
+def blind(node: str) -> dict[str, Any]:
+    condition = {"type": "KernelLogHealth", "status": "True", "reason": "KernelLogUnreadable", "message": "gone"}
+    conditions = [{**condition, "lastTransitionTime": "2026-12-01T12:00:00Z"}]
+    return {"metadata": {"name": node}, "status": {"conditions": conditions}}
+
+
+@pytest.mark.stack
+async def test_pager_tells_cloudwatch_though_it_pages_nobody_and_needs_no_more_rights_than_the_worker(
+    local_stack: Stack, tmp_path: Path
+) -> None:
+    # As a worker does first of all.
+    await register_search_attributes(await connect(local_stack))
+    environment = {
+        **local_stack.environment_of(Component.WORKER),
+        "NODEMEND_CLOUDWATCH": "true",
+        "NODEMEND_RECORD_DIR": str(tmp_path),
+    }
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([NODEMEND, "page"], env=clean_environment(**environment), stderr=log)
+        try:
+            region = {"endpoint_url": local_stack.aws.url, "region_name": local_stack.aws.region}
+            client: Any = boto3.client(  # type: ignore[call-overload]
+                "cloudwatch", aws_access_key_id="nobody", aws_secret_access_key="nobody", **region
+            )
+            wanted = {(name, (("ClusterName", CLUSTER),)) for name in STANDING}
+            everything = partial(wait_for, lambda: wanted <= told(client, CLOUDWATCH_NAMESPACE), "everything is told")
+            await asyncio.to_thread(everything, patience_s=90)
+        finally:
+            process.terminate()
+            assert process.wait(40) == ExitCode.OK
 
 
 class Away:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import socket
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -21,11 +22,12 @@ from activities.posting import NotTakenError
 from activities.preserve import write_whole
 from contract.model import Message
 from contract.names import ExitCode
-from worker.clients import cluster_client
+from worker.clients import cloudwatch, cluster_client
 from worker.errors import StartError
 from worker.paging.alerts import Alert, Told
 from worker.paging.inbox import Inbox, Reader, acknowledge, readers
 from worker.paging.sources import Sources
+from worker.paging.standing import Standing
 from worker.paging.webhooks import PagerDuty, PlainJson, Slack, Webhook
 from worker.process import connected, run, told_to_stop
 from worker.settings import split_address
@@ -33,6 +35,8 @@ from worker.temporal import connect, load_connection, make_runtime
 
 _log = logging.getLogger(__name__)
 _STATE: Final = "pager.json"
+_STANDING_EVERY_S: Final = 60.0
+"""CloudWatch keeps one value a minute (resolution of its usual metrics)."""
 _PAGERDUTY: Final = "https://events.pagerduty.com/v2/enqueue"
 
 
@@ -55,13 +59,14 @@ class PagerSettings(BaseSettings):
     pagerduty_webhook_secret: SecretStr = SecretStr("")
     slack_signing_secret: SecretStr = SecretStr("")
     page_every: float = Field(default=15.0, gt=0, description="Seconds between two looks.")
+    cloudwatch: bool = Field(default=False, description="Tell CloudWatch how things stand (namespace Nodemend).")
     log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
 
     def places(self) -> list[Webhook]:
         """Where alerts are told.
 
         Raises:
-            StartError: nowhere.
+            StartError: nowhere, and CloudWatch is told nothing either.
         """
         secret = self.webhook_secret.get_secret_value()
         places: list[Webhook] = []
@@ -71,10 +76,11 @@ class PagerSettings(BaseSettings):
             places.append(PagerDuty(self.pagerduty_url, key, secret))
         if url := self.webhook_url.get_secret_value():
             places.append(PlainJson(url, secret))
-        if not places:
+        if not places and not self.cloudwatch:
             raise StartError(
                 "Nobody is set to be paged.",
-                "Set NODEMEND_SLACK_URL, NODEMEND_PAGERDUTY_KEY or NODEMEND_WEBHOOK_URL.",
+                "Set NODEMEND_SLACK_URL, NODEMEND_PAGERDUTY_KEY or NODEMEND_WEBHOOK_URL, or NODEMEND_CLOUDWATCH=true "
+                "for alarms there.",
                 ExitCode.CONFIG,
             )
         return places
@@ -148,6 +154,7 @@ def _remembered(state: Path) -> Memory:
 async def _page(settings: PagerSettings) -> None:
     places, believed = settings.places(), settings.readers()
     identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}/pager"
+    metrics = cloudwatch() if settings.cloudwatch else None
     stopping = told_to_stop()
     try:
         client = await connected(connect(load_connection(), make_runtime(""), identity), stopping)
@@ -155,7 +162,10 @@ async def _page(settings: PagerSettings) -> None:
             return
         sources = Sources(client, cluster_client().nodes, settings.cluster, settings.ui_url)
         pager = Pager(sources.read, places, settings.record_dir / _STATE)
-        _log.info("Paging: %s", ", ".join(place.name for place in places))
+        standing = Standing(client, settings.cluster, metrics) if metrics else None
+        told = [place.name for place in places] + (["CloudWatch"] if standing else [])
+        _log.info("Paging: %s", ", ".join(told))
+        due = 0.0
         with ExitStack() as serving:
             if settings.acknowledge_address:
                 take = partial(acknowledge, client, pager.open_alerts)
@@ -164,9 +174,14 @@ async def _page(settings: PagerSettings) -> None:
                 _log.info("Acknowledgements are taken at %s: %s", inbox.url, ", ".join(believed))
             while not stopping.done():
                 await pager.look()
+                if standing and time.monotonic() >= due:
+                    due = time.monotonic() + _STANDING_EVERY_S
+                    await standing.tell(sources.seen)
                 await asyncio.wait({stopping}, timeout=settings.page_every)
     finally:
         stopping.cancel()
+        if metrics:
+            await asyncio.to_thread(metrics.close)
 
 
 def main() -> int:

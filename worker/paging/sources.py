@@ -27,9 +27,12 @@ from contract.permit import BudgetState
 from worker.paging.alerts import Alert, of_budget, of_incident, of_nodes
 
 _log = logging.getLogger(__name__)
-_PATIENCE: Final = timedelta(seconds=5)
+INCIDENTS: Final = "incidents"
+BUDGET: Final = "budget"
+NODES: Final = "nodes"
+PATIENCE: Final = timedelta(seconds=5)
 _AT_ONCE: Final = 20
-_LISTED_MAX: Final = 1000
+LISTED_MAX: Final = 1000
 
 
 class Sources:
@@ -41,14 +44,17 @@ class Sources:
         self._name = cluster
         self._pages = f"{ui_url.rstrip('/')}/namespaces/{client.namespace}/workflows" if ui_url else ""
         self._last: dict[str, list[Alert]] = {}
+        self.seen: dict[str, int] = {}
+        """How many alerts each source had at the last look; one that could not be read is not there."""
 
     async def read(self) -> list[Alert]:
         """Everything that needs a human now."""
-        reading = {"incidents": self._incidents(), "budget": self._budget(), "nodes": self._nodes()}
+        reading = {INCIDENTS: self._incidents(), BUDGET: self._budget(), NODES: self._nodes()}
         answers = await asyncio.gather(*reading.values(), return_exceptions=True)
+        self.seen = {}
         for source, answer in zip(reading, answers, strict=True):
             if isinstance(answer, list):
-                self._last[source] = answer
+                self._last[source], self.seen[source] = answer, len(answer)
             elif isinstance(answer, RPCError | WorkflowQueryFailedError | ApplicationError):
                 _log.warning("The pager cannot read the %s now: %s. It goes on with what it knew.", source, answer)
             else:
@@ -57,7 +63,7 @@ class Sources:
 
     async def _incidents(self) -> list[Alert]:
         query = f'WorkflowType="{REMEDIATE_NODE}" AND ExecutionStatus="Running" AND {SearchAttribute.NEEDS_HUMAN}=true'
-        found = [item async for item in self._client.list_workflows(query, limit=_LISTED_MAX)]
+        found = [item async for item in self._client.list_workflows(query, limit=LISTED_MAX)]
         room = asyncio.Semaphore(_AT_ONCE)
 
         async def alert(execution: WorkflowExecution) -> Alert | None:
@@ -74,7 +80,7 @@ class Sources:
         """As the incident says, else as its memo does: without a worker, acknowledging is not seen."""
         handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
         try:
-            said: IncidentReport = await handle.query(INCIDENT_QUERY, result_type=IncidentReport, rpc_timeout=_PATIENCE)
+            said: IncidentReport = await handle.query(INCIDENT_QUERY, result_type=IncidentReport, rpc_timeout=PATIENCE)
             return said
         except (RPCError, WorkflowQueryFailedError):
             pass
@@ -86,7 +92,7 @@ class Sources:
         if not [item async for item in self._client.list_workflows(query, limit=1)]:
             return []
         handle = self._client.get_workflow_handle(budget_id(self._name))
-        state: BudgetState = await handle.query(BUDGET_QUERY, result_type=BudgetState, rpc_timeout=_PATIENCE)
+        state: BudgetState = await handle.query(BUDGET_QUERY, result_type=BudgetState, rpc_timeout=PATIENCE)
         return of_budget(state, self._page(budget_id(self._name)))
 
     async def _nodes(self) -> list[Alert]:

@@ -111,8 +111,14 @@ app.kubernetes.io/component: {{ . }}
 {{ regexFind "[0-9]+$" .Values.temporal.address }}
 {{- end }}
 
-{{- define "nodemend.otlpPort" -}}
-{{- $url := urlParse .Values.telemetry.otlpEndpoint -}}
+{{/* Whether there is a pager: people are paged, or CloudWatch is told how things stand. */}}
+{{- define "nodemend.pages" -}}
+{{- if or .Values.pager.enabled .Values.cloudwatch.enabled }}true{{ end }}
+{{- end }}
+
+{{/* Call with an http(s) address. */}}
+{{- define "nodemend.urlPort" -}}
+{{- $url := urlParse . -}}
 {{ regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) | default (ternary "443" "80" (eq $url.scheme "https")) }}
 {{- end }}
 
