@@ -111,7 +111,7 @@ def _list(newest: Sequence[IncidentReport]) -> str:
     ]  # fmt: skip
     heads = ("Node", "Opened", "Outcome", "Cause", "Took", "How it ended")
     more = f"<p>And {len(newest) - _LISTED_MAX} older ones.</p>" if len(newest) > _LISTED_MAX else ""
-    return table("Incidents", heads, rows) + more if rows else "<p>There was none.</p>"
+    return table("Incidents", heads, rows, frozenset({4})) + more if rows else "<p>There was none.</p>"
 
 
 def _cause(report: IncidentReport) -> str:

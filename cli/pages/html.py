@@ -6,12 +6,13 @@ from html import escape
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #59636e; --line: #d1d9e0; --ground: #fff; --box: #f6f8fa;
-  --done: #1a7f37; --run: #0969da; --wait: #9a6700; --bad: #cf222e; --skip: #818b98; }
+  --done: #1a7f37; --run: #0969da; --wait: #9a6700; --bad: #cf222e; --skip: #6b7480; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --soft: #9198a1; --line: #3d444d; --ground: #0d1117;
-  --box: #151b23; --done: #3fb950; --run: #4493f8; --wait: #d29922; --bad: #f85149; --skip: #656c76; } }
+  --box: #151b23; --done: #3fb950; --run: #4493f8; --wait: #d29922; --bad: #f85149; --skip: #848d97; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 72rem; padding: 1.5rem; background: var(--ground); color: var(--ink);
   font: 15px/1.5 system-ui, "Liberation Sans", sans-serif; overflow-wrap: anywhere; }
+strong, code, span { unicode-bidi: isolate; } h1, p, th, td, dd, li, pre { unicode-bidi: plaintext; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .25rem; }
 h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; border-bottom: 1px solid var(--line); padding-bottom: .25rem; }
 .soft, figcaption, footer { color: var(--soft); }
@@ -73,7 +74,11 @@ def table(
 ) -> str:
     """A table whose cells are HTML already. The first cell of a row names it. ``numbers``: columns set to the right."""
     sides = ["number" if index in numbers else "" for index in range(len(heads))]
-    head = "".join(f'<th scope="col"{_class(side)}>{text(name)}</th>' for name, side in zip(heads, sides, strict=True))
+    # A column of bars has no name: an empty header would be read out as one.
+    head = "".join(
+        f'<th scope="col"{_class(side)}>{text(name)}</th>' if name else "<td></td>"
+        for name, side in zip(heads, sides, strict=True)
+    )
     lines = [
         "<tr>"
         + "".join(

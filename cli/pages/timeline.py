@@ -4,13 +4,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cli.pages.html import duration, text
-from contract.incident import IncidentReport
+from contract.incident import IncidentReport, StepStatus
 
 _WIDTH: Final = 900
 _NAMES: Final = 150
 """Width of the names on the left."""
-_TIMES: Final = 80
-"""Width of the durations on the right."""
+_TIMES: Final = 140
+"""Width of the durations on the right, and of the state where it is not the usual one: colour alone tells too few."""
 _ROW: Final = 24
 _TOP: Final = 34
 _LEAST: Final = 3.0
@@ -54,11 +54,12 @@ def timeline(report: IncidentReport, now: datetime) -> str:
         took = (step.ended_at or end) - step.started_at
         left, right = place(step.started_at), place(step.ended_at or end)
         words = f"{step.step}: {step.status}, {duration(took)}. {step.summary}"
+        beside = duration(took) if step.status is StepStatus.DONE else f"{step.status}, {duration(took)}"
         parts.append(
             f'<g class="{step.status}"><title>{text(words)}</title>'
             f'<text x="{_NAMES - 12}" y="{y + 14}" text-anchor="end">{text(step.step)}</text>'
             f'<rect class="bar" x="{left:.1f}" y="{y + 3}" width="{max(_LEAST, right - left):.1f}" height="{_ROW - 8}" '
-            f'rx="2"/><text class="soft" x="{_WIDTH}" y="{y + 14}" text-anchor="end">{duration(took)}</text></g>'
+            f'rx="2"/><text class="soft" x="{_WIDTH}" y="{y + 14}" text-anchor="end">{text(beside)}</text></g>'
         )
     for press in report.overrides:
         x, what = place(press.at), f"{press.by}: {press.name}{'' if press.accepted else ' (refused)'}, {press.reason}"

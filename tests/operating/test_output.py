@@ -1,6 +1,7 @@
 """`--output`: one document in two forms for programs, on every command; and the shell completes commands."""
 
 import json
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from cli.output import Output, as_yaml
 from contract.audit import audit_log, lines
 from contract.incident import IncidentReport, StepRecord, StepStatus
 from contract.names import ExitCode, Outcome, Phase, Step
-from tests.operating.command import nodemend
+from tests.operating.command import NODEMEND, clean_environment, nodemend
 
 FOR_PROGRAMS = ("simulate", "history", "status", "watch", "report", "budget", "demo")
 PLAIN = st.recursive(
@@ -72,4 +73,7 @@ def test_the_shell_completes_commands(typed: str, offered: str) -> None:
 
 
 def test_the_completion_script_can_be_had_without_installing_it() -> None:
-    assert "_NODEMEND_COMPLETE" in nodemend("--show-completion", SHELL="/bin/bash").stdout
+    # It is for the shell that asks, which is the nearest above it; with another command behind, bash does stay.
+    asked = ["bash", "-c", f"{NODEMEND} --show-completion; exit $?"]
+    told = subprocess.run(asked, env=clean_environment(), capture_output=True, text=True, check=True)
+    assert "_NODEMEND_COMPLETE" in told.stdout

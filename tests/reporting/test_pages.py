@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.pages.fleet import fleet_page
+from cli.pages.html import STYLE
 from cli.pages.incident import incident_page
 from contract.incident import StepStatus
 from contract.names import Outcome, Phase
@@ -167,3 +168,38 @@ def test_the_fleet_page_counts_by_cause_and_adds_up_what_was_saved() -> None:
 
 def test_a_fleet_without_incidents_says_so() -> None:
     assert "There was none." in Page(fleet_page([], None, NOW)).text
+
+
+def test_each_text_has_the_contrast_that_wcag_asks_for_in_light_dark_and_print() -> None:
+    """WCAG 2.2, 1.4.3: 4.5 to 1."""
+    grounds = [dict(re.findall(r"--(\w+): (#\w+)", rules)) for rules in re.findall(r":root \{([^}]+)\}", STYLE)]
+    assert len(grounds) == 3
+    for colours in grounds:
+        for name in ("ink", "soft", "done", "run", "wait", "bad", "skip"):
+            for ground in ("ground", "box") if name == "ink" else ("ground",):
+                assert contrast(colours[name], colours[ground]) >= 4.5, (name, colours)
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of two colours' relative luminance, as WCAG defines both."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    shares = [int(digits[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return sum(weight * share for weight, share in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_a_state_that_is_not_the_usual_one_is_told_in_words_beside_its_bar() -> None:
+    """WCAG 2.2, 1.4.1: not by colour alone."""
+    failed = tuple(step.model_copy(update={"status": StepStatus.FAILED}) for step in closed().steps[-1:])
+    picture = incident_page(closed(steps=failed), NOW).partition("<svg")[2].partition("</svg>")[0]
+    assert ">failed, 1 min 7 s</text>" in picture
+
+
+def test_no_header_of_a_table_is_empty() -> None:
+    for html in pages():
+        assert not re.search(r"<th[^>]*></th>", html)
