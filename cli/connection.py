@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 from typing import Final
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
@@ -13,6 +12,7 @@ from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, Telemetr
 from temporalio.service import RPCError, RPCStatusCode
 
 from cli.errors import CommandError
+from contract.first_call import FirstCall, first_call
 from contract.names import ExitCode
 from contract.payload_codec import data_converter
 from contract.payload_keys import KeyringError
@@ -21,15 +21,7 @@ _PATIENCE_S: Final = 10.0
 _UI_SETTING: Final = "NODEMEND_UI_URL"
 _CLOUD: Final = (".tmprl.cloud", ".api.temporal.io")
 _CLOUD_UI: Final = "https://cloud.temporal.io"
-_STATUS_CODE: Final = re.compile(r"Status \{ code: (\w+)")
-_IN_WORDS: Final = (
-    ("Connection refused", "nothing listens there"),
-    ("dns error", "no such host is known"),
-    ("invalid peer certificate", "its certificate is not trusted here"),
-    ("InvalidContentType", "it does not speak TLS"),
-    ("HttpsUriWithoutTlsSupport", "it is asked for with TLS, which is not set up"),
-)
-"""What the SDK's connection errors hold, and what that means."""
+_LOCAL: Final = "`nodemend local status` shows a local stack's."
 
 
 async def connect() -> Client:
@@ -48,13 +40,9 @@ async def connect() -> Client:
     except RPCError as error:
         raise explained(error) from error
     except TimeoutError as error:
-        raise _unreachable(address, f"no answer within {_PATIENCE_S:.0f} s") from error
+        raise _explained(address, first_call(f"no answer within {_PATIENCE_S:.0f} s")) from error
     except (RuntimeError, OSError) as error:
-        status = _STATUS_CODE.search(str(error))
-        if status and status[1] in ("Unauthenticated", "PermissionDenied"):
-            raise _denied(address, status[1]) from error
-        meaning = next((words for text, words in _IN_WORDS if text in str(error)), str(error))
-        raise _unreachable(address, meaning) from error
+        raise _explained(address, first_call(str(error))) from error
     return client
 
 
@@ -140,12 +128,9 @@ def _settings() -> ClientConnectConfig:
     return config
 
 
-def _unreachable(address: str, why: str) -> CommandError:
-    return CommandError(
-        f"Temporal at {address} cannot be reached: {why}.",
-        "Check that it runs, and TEMPORAL_ADDRESS (`nodemend local status` shows a local stack's).",
-        ExitCode.UNAVAILABLE,
-    )
+def _explained(address: str, call: FirstCall) -> CommandError:
+    remedy = f"{call.remedy} {_LOCAL}" if call.code == ExitCode.UNAVAILABLE else call.remedy
+    return CommandError(f"Temporal at {address} {call.what}.", remedy, call.code)
 
 
 def _denied(address: str, why: str) -> CommandError:

@@ -20,6 +20,7 @@ from temporalio.envconfig import ClientConfig
 from temporalio.service import ConnectConfig, RPCError, RPCStatusCode, ServiceClient
 
 from contract.fault import FaultReport, RemediationRequest
+from contract.first_call import first_call
 from contract.names import REMEDIATE_NODE, REPORT_FAULT, TASK_QUEUE, incident_id
 from contract.payload_keys import Keyring, KeyringError, load_keyring
 from contract.trace import TRACE_HEADER, carrier
@@ -66,15 +67,9 @@ class TemporalSide:
             try:
                 self._service = await ServiceClient.connect(ConnectConfig(**config))
             except (RuntimeError, OSError) as error:
-                # A refusal of the very first call comes wrapped, with the status in the text alone.
-                if any(f"code: {refusal}" in str(error) for refusal in ("Unauthenticated", "PermissionDenied")):
-                    raise Trouble(
-                        f"Temporal at {config['target_host']} refuses these credentials ({error}): check "
-                        "TEMPORAL_API_KEY or TEMPORAL_TLS_*."
-                    ) from error
+                call = first_call(str(error))
                 raise Trouble(
-                    f"Temporal at {config['target_host']} cannot be reached ({error}): check that it runs, and "
-                    "TEMPORAL_ADDRESS. It is tried again."
+                    f"Temporal at {config['target_host']} {call.what}. {call.remedy} It is tried again."
                 ) from error
         return self._service
 

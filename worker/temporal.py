@@ -25,6 +25,7 @@ from temporalio.runtime import (
 )
 from temporalio.service import PayloadLimitsConfig, RPCError, RPCStatusCode
 
+from contract.first_call import first_call
 from contract.names import ExitCode, SearchAttribute
 from contract.payload_codec import data_converter
 from contract.payload_keys import KeyringError
@@ -37,9 +38,6 @@ _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 30.0
 _MEMO_WARN: Final = 32 * 1024
 """The memo carries the running report on purpose; the SDK's own warning starts at 2 KiB."""
-
-_REFUSALS: Final = ("Unauthenticated", "PermissionDenied")
-"""gRPC status codes as the SDK's core writes them."""
 
 _KINDS: Final = {
     name: IndexedValueType.INDEXED_VALUE_TYPE_BOOL
@@ -129,18 +127,17 @@ async def connect(config: ClientConnectConfig, runtime: Runtime, identity: str) 
             return client
         except RPCError as error:
             _refuse_for_good(error, address, namespace)
-            reason = error.message
+            call = first_call(error.message)
         except (RuntimeError, OSError) as error:
-            # A refusal of the very first call comes wrapped, with the status in the text alone.
-            reason = str(error)
-            if any(f"code: {refusal}" in reason for refusal in _REFUSALS):
-                raise _refused_credentials(address, namespace, reason) from error
+            call = first_call(str(error))
+            if call.code != ExitCode.UNAVAILABLE:
+                raise StartError(f"Temporal at {address} {call.what}.", call.remedy, call.code) from error
         _log.warning(
-            "Temporal at %s cannot be reached (%s). Findings wait in the detectors' spools meanwhile. Trying again in "
-            "%.0f s; check that it runs, and TEMPORAL_ADDRESS.",
+            "Temporal at %s %s. Findings wait in the detectors' spools meanwhile. Trying again in %.0f s. %s",
             address,
-            reason,
+            call.what,
             wait,
+            call.remedy,
         )
         await asyncio.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - jitter is no secret
         wait = min(wait * 2, _LONGEST_WAIT_S)

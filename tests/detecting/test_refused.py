@@ -5,7 +5,7 @@ import pytest
 from contract.fault import FaultReport
 from detector.temporal_side import TemporalSide
 from detector.trouble import Trouble
-from tests.operating.refusing_server import RefusingServer
+from tests.operating.gateway import refusing_gateway
 from tests.runbook.world import finding
 
 
@@ -14,8 +14,8 @@ async def test_wrong_credentials_are_told_apart_from_a_server_that_is_away(
     monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     report: FaultReport = finding()
-    with RefusingServer(status, "request unauthorized") as server:
-        monkeypatch.setenv("TEMPORAL_ADDRESS", server.address)
+    with refusing_gateway(status, "request unauthorized") as address:
+        monkeypatch.setenv("TEMPORAL_ADDRESS", address)
         with pytest.raises(Trouble) as raised:
             await TemporalSide().deliver(report)
     assert "refuses these credentials" in str(raised.value)

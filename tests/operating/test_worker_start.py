@@ -33,8 +33,8 @@ from tests.harness import (
     worker_environment,
     write_policy,
 )
+from tests.operating.gateway import refusing_gateway
 from tests.operating.proxy import Proxy
-from tests.operating.refusing_server import RefusingServer
 
 pytestmark = pytest.mark.thorough
 
@@ -138,10 +138,10 @@ def test_wrong_namespace_ends_with_its_own_code(plain: dict[str, str], tmp_path:
 
 @pytest.mark.parametrize("status", [7, 16], ids=["permission denied", "unauthenticated"])
 def test_wrong_credentials_end_with_their_own_code(plain: dict[str, str], status: int) -> None:
-    with RefusingServer(status, "request unauthorized") as server:
-        done = run_worker({**plain, "TEMPORAL_ADDRESS": server.address})
+    with refusing_gateway(status, "request unauthorized") as address:
+        done = run_worker({**plain, "TEMPORAL_ADDRESS": address})
     assert done.returncode == ExitCode.NO_PERMISSION, done.stderr
-    assert server.address in done.stderr
+    assert address in done.stderr
     assert "TEMPORAL_API_KEY" in done.stderr
 
 
