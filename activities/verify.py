@@ -19,7 +19,7 @@ from activities.node_jobs import JobState, job_name, node_job, run_once
 from activities.objects import Objects
 from activities.placement import placement_of
 from activities.waiting import deadline, go_on, overdue, pause, report_progress
-from activities.whole import findings_on, missing_daemons, missing_on, stale_lease
+from activities.whole import findings_on, heard_of_log, missing_daemons, missing_on, stale_lease
 from contract.acts import Replacement, Verified, VerifyReplacement
 from contract.memory import FailedMachine, Failure
 from contract.names import (
@@ -215,7 +215,7 @@ def _verified(argument: VerifyReplacement, node: Json, whole_since: datetime, re
         *(f"in {what} {name}, as before" for what, name in identity.placement.items()),
         f"Ready with a fresh Lease for {argument.soak.total_seconds():g} s",
         *(f"{found.get(name, 0)} of {count} {name}" for name, count in identity.devices.items()),
-        "nothing found by its own detector",
+        heard_of_log(node),
         *(f"DaemonSet {name} is ready on it" for name in argument.rules.required_daemon_sets),
         *(remark for remark in remarks if remark),
         "the startup taint is removed",

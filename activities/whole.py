@@ -9,7 +9,7 @@ from typing import Final
 from activities.claim import annotations
 from activities.cluster import Cluster, Json
 from activities.identities import is_ready
-from contract.names import FINDING_DIGESTS_ANNOTATION, FINDINGS_ANNOTATION
+from contract.names import FINDING_DIGESTS_ANNOTATION, FINDINGS_ANNOTATION, KERNEL_LOG_HEALTH
 
 _FRESH_LEASE: Final = timedelta(seconds=40)
 """Older than that the node lifecycle controller calls the node Unknown."""
@@ -40,6 +40,16 @@ def findings_on(node: Json) -> list[str]:
     if found.get(FINDING_DIGESTS_ANNOTATION) or found.get(FINDINGS_ANNOTATION):
         return ["its own detector has found something in its kernel log since it booted (V8)"]
     return []
+
+
+def heard_of_log(node: Json) -> str:
+    """What is known of the node's kernel log, where nothing was found in it: that may be for want of a reader. Pure."""
+    told = next((c for c in node["status"].get("conditions", []) if c["type"] == KERNEL_LOG_HEALTH), None)
+    if told is None:
+        return "its own detector has not spoken: nothing is known of its kernel log"
+    if told["status"] == "True":
+        return f"its own detector does not see its whole kernel log: {told.get('reason', 'no reason given')}"
+    return "nothing found by its own detector"
 
 
 def stale_lease(cluster: Cluster, node: str, now: datetime | None = None) -> list[str]:

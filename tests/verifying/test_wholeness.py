@@ -10,7 +10,7 @@ import pytest
 from activities.memory import failed_repairs, known_bad
 from activities.node_jobs import node_job
 from activities.verify import misplaced, missing_in
-from activities.whole import missing_daemons
+from activities.whole import heard_of_log, missing_daemons
 from contract.acts import Replacement, VerifyReplacement
 from contract.identity import Target
 from contract.memory import FailedMachine, Failure
@@ -57,6 +57,15 @@ def test_v8_any_finding_in_the_new_nodes_kernel_log_speaks_against_it() -> None:
     node = whole()
     node["metadata"]["annotations"][FINDING_DIGESTS_ANNOTATION] = "abc"
     assert any("V8" in missing for missing in missing_in(node, ARGUMENT))
+
+
+def test_v8_log_that_nobody_reads_is_not_called_a_clean_one() -> None:
+    node = whole()
+    assert "has not spoken" in heard_of_log(node)
+    node["status"]["conditions"].append(condition("KernelLogHealth", "True", "KernelLogUnreadable"))
+    assert "KernelLogUnreadable" in heard_of_log(node)
+    node["status"]["conditions"][-1] = condition("KernelLogHealth", "False", "KernelLogIsRead")
+    assert heard_of_log(node) == "nothing found by its own detector"
 
 
 def placed(**wanted: str) -> VerifyReplacement:
