@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import threading
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -35,7 +36,7 @@ from contract.names import (
 from deploy.components import Component
 from deploy.local.aws import running_aws
 from deploy.local.scene import wait_for
-from deploy.local.stack import CLUSTER, Stack
+from deploy.local.stack import Stack
 from detector.temporal_side import TemporalSide
 from tests.harness import connect
 from tests.operating.command import NODEMEND, clean_environment
@@ -203,10 +204,13 @@ def blind(node: str) -> dict[str, Any]:
 async def test_pager_tells_cloudwatch_though_it_pages_nobody_and_needs_no_more_rights_than_the_worker(
     local_stack: Stack, tmp_path: Path
 ) -> None:
+    cluster = f"cluster-{uuid.uuid4().hex[:8]}"
     # As a worker does first of all.
     await register_search_attributes(await connect(local_stack))
     environment = {
         **local_stack.environment_of(Component.WORKER),
+        # The FleetBudget of other tests has no worker now, and what cannot be read is not told.
+        "NODEMEND_CLUSTER": cluster,
         "NODEMEND_CLOUDWATCH": "true",
         "NODEMEND_RECORD_DIR": str(tmp_path),
     }
@@ -217,7 +221,7 @@ async def test_pager_tells_cloudwatch_though_it_pages_nobody_and_needs_no_more_r
             client: Any = boto3.client(  # type: ignore[call-overload]
                 "cloudwatch", aws_access_key_id="nobody", aws_secret_access_key="nobody", **region
             )
-            wanted = {(name, (("ClusterName", CLUSTER),)) for name in STANDING}
+            wanted = {(name, (("ClusterName", cluster),)) for name in STANDING}
             everything = partial(wait_for, lambda: wanted <= told(client, CLOUDWATCH_NAMESPACE), "everything is told")
             await asyncio.to_thread(everything, patience_s=90)
         finally:
