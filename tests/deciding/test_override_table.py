@@ -19,6 +19,7 @@ def argument(name: OverrideName, **more: str) -> dict[str, str]:
     return {"by": "ada", "reason": "told so", **extension, **more}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", OverrideName)
 @pytest.mark.parametrize("step", [*Step, None])
 @pytest.mark.parametrize("stand", Stand)

@@ -13,6 +13,8 @@ from detector.courier import Ledger, deliver_side
 from detector.spool import SPOOL, Entry, read_delivered
 from detector.trouble import Trouble
 
+pytestmark = pytest.mark.thorough
+
 HOUR_S = 3600.0
 
 
