@@ -66,6 +66,20 @@ _KNOWN: Final = (
         ),
     ),
     (
+        re.compile(r"InvalidCertificate\((\w+)|(?i:invalid peer certificate: (\w+))"),
+        FirstCall(
+            "cannot be reached: its certificate is not trusted here ({})", "Check TEMPORAL_TLS_*.", ExitCode.UNAVAILABLE
+        ),
+    ),
+    (
+        re.compile(r"(HttpsUriWithoutTlsSupport)"),
+        FirstCall(
+            "cannot be reached: it is asked for with TLS, which is not set up",
+            "Check TEMPORAL_ADDRESS and TEMPORAL_TLS_*.",
+            ExitCode.UNAVAILABLE,
+        ),
+    ),
+    (
         re.compile(r"(InvalidContentType)"),
         FirstCall(
             "cannot be reached: it does not speak TLS",
@@ -98,5 +112,5 @@ def first_call(error: str) -> FirstCall:
     """What the text of the SDK's error means."""
     for pattern, meaning in _KNOWN:
         if found := pattern.search(error):
-            return FirstCall(meaning.what.format(found[1]), meaning.remedy, meaning.code)
+            return FirstCall(meaning.what.format(found[found.lastindex or 0]), meaning.remedy, meaning.code)
     return FirstCall(f"cannot be reached: {error}", _RUNS, ExitCode.UNAVAILABLE)

@@ -164,6 +164,18 @@ def test_refusal_is_told_apart_however_it_was_said(told: str) -> None:
     assert first_call(f"Failed client connect: {told}").code == ExitCode.NO_PERMISSION
 
 
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ("error: InvalidCertificate(Revoked)", "its certificate is not trusted here (Revoked)"),
+        ("invalid peer certificate: BadEncoding", "its certificate is not trusted here (BadEncoding)"),
+        ("transport error: HttpsUriWithoutTlsSupport", "asked for with TLS, which is not set up"),
+    ],
+)
+def test_what_is_wrong_with_its_tls_is_told_in_words(told: str, words: str) -> None:
+    assert words in first_call(told).what
+
+
 def test_what_nobody_knows_is_told_as_it_is_and_tried_again() -> None:
     told = first_call("something new")
     assert "something new" in told.what
