@@ -190,7 +190,7 @@ async def test_temporal_away_the_node_is_told_and_temporal_gets_all_in_order_lat
         # The other side goes on with what is new.
         world.detector.write(HBM.format(device=1), HBM.format(device=2))
         world.delivered(temporal=0, node=3)
-        wait_until(lambda: "check that it runs, and TEMPORAL_ADDRESS" in world.detector.log())
+        wait_until(lambda: "nothing listens there. Check that it runs, and TEMPORAL_ADDRESS" in world.detector.log())
         assert world.detector.get("/healthz")[0] == 200
     assert world.condition("NeuronHealth")["status"] == "True"
     assert await world.reports() == []
