@@ -30,6 +30,9 @@ from detector.trouble import Hopeless, Trouble
 
 _CALL_S: Final = (5.0, 10.0)
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
+_NODES: Final = "/api/v1/nodes"
+_EVENTS: Final = "/api/v1/namespaces/default/events"
+_LEASES: Final = "/apis/coordination.k8s.io/v1"
 _NODE_PATIENCE_S: Final = 600.0
 """After this long without its Node, an entry is given up on this side: Temporal has it, and decides."""
 _LEASE_S: Final = 600
@@ -50,7 +53,7 @@ class NodeSide:
         self._cluster = cluster
         self._whole_reports = whole_reports
         self._name = node
-        self._core: Any = None
+        self._client: Any = None
         self._absent_since: float | None = None
 
     def instance_id(self) -> str | None:
@@ -135,14 +138,13 @@ class NodeSide:
         ]
         self._call(
             f"patch nodes/status of {self._name}",
-            self._api().patch_node_status,
-            self._name,
+            "PATCH",
+            f"{_NODES}/{self._name}/status",
             # The UID holds the patch to this very Node (C16).
             {
                 "metadata": {"uid": node["metadata"]["uid"], "annotations": annotations},
                 "status": {"conditions": wanted},
             },
-            _content_type=_STRATEGIC,
         )
 
     def _renew_lease(self, node: dict[str, Any], namespace: str) -> None:
@@ -150,14 +152,13 @@ class NodeSide:
         name = f"nodemend-detector-{self._name}"[:253]
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {"holderIdentity": self._name, "leaseDurationSeconds": _LEASE_S, "renewTime": now}
-        api = client.CoordinationV1Api()
-        what = f"renew the Lease {namespace}/{name}"
+        what, leases = f"renew the Lease {namespace}/{name}", f"{_LEASES}/namespaces/{namespace}/leases"
         owner = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": node["metadata"]["uid"]}
         try:
-            self._call(what, api.patch_namespaced_lease, name, namespace, {"spec": spec}, _content_type=_STRATEGIC)
+            self._call(what, "PATCH", f"{leases}/{name}", {"spec": spec})
         except _Missing:
             body = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": {**spec, "acquireTime": now}}
-            self._call(what, api.create_namespaced_lease, namespace, body)
+            self._call(what, "POST", leases, body)
 
     def _write_event(self, node: dict[str, Any], entry: Entry) -> None:
         reason, message, first, last = describe(entry)
@@ -184,30 +185,21 @@ class NodeSide:
             "count": int(entry.get("count") or 1),
         }
         try:
-            self._call("create events", self._api().create_namespaced_event, "default", body)
+            self._call("create events", "POST", _EVENTS, body)
         except _Conflict:
             update = {"count": body["count"], "lastTimestamp": last, "message": body["message"]}
             # It may have expired in between; the next report of the same finding makes it again.
             with suppress(_Missing):
-                self._call(
-                    "patch events",
-                    self._api().patch_namespaced_event,
-                    name,
-                    "default",
-                    update,
-                    _content_type=_STRATEGIC,
-                )
+                self._call("patch events", "PATCH", f"{_EVENTS}/{name}", update)
 
     def _node(self) -> dict[str, Any] | None:
         try:
-            response = self._call(f"get nodes {self._name}", self._api().read_node, self._name)
+            return self._call(f"get nodes {self._name}", "GET", f"{_NODES}/{self._name}")
         except _Missing:
             return None
-        node: dict[str, Any] = json.loads(response.data)
-        return node
 
     def _api(self) -> Any:
-        if self._core is None:
+        if self._client is None:
             try:
                 # Not `load_config`: it talks to standard output each time.
                 if os.environ.get("KUBERNETES_SERVICE_HOST") and not os.environ.get("KUBECONFIG"):
@@ -219,12 +211,27 @@ class NodeSide:
                     f"No Kubernetes cluster is configured ({error}): run in a pod with a service account, or set "
                     "KUBECONFIG."
                 ) from error
-            self._core = client.CoreV1Api()
-        return self._core
+            # Not `CoreV1Api`, which imports half a second of models: an incident waits for what this writes.
+            self._client = client.ApiClient()
+        return self._client
 
-    def _call(self, what: str, call: Any, *arguments: Any, **options: Any) -> Any:
+    def _call(self, what: str, verb: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        api = self._api()
+        sends = _STRATEGIC if verb == "PATCH" else "application/json"
         try:
-            return call(*arguments, **options, _request_timeout=_CALL_S, _preload_content=False)
+            method, url, headers, sent, _ = api.param_serialize(
+                verb,
+                path,
+                header_params={"Accept": "application/json", "Content-Type": sends},
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            response = api.call_api(method, url, headers, sent, _request_timeout=_CALL_S)
+            data = response.read()
+            if not 200 <= response.status <= 299:
+                raise ApiException(status=response.status, reason=response.reason)
+            answer: dict[str, Any] = json.loads(data)
+            return answer
         except ApiException as error:
             again = f"Kubernetes answered {error.status} {error.reason} to `{what}`: it is tried again."
             if error.status == 404:
@@ -236,7 +243,7 @@ class NodeSide:
                     f"Kubernetes refuses `{what}` ({error.reason}): grant it to the detector's service account."
                 ) from error
             raise Trouble(again) from error
-        except HTTPError as error:
+        except (HTTPError, ValueError) as error:
             raise Trouble(
                 f"The Kubernetes API cannot be reached ({type(error).__name__}): it is tried again."
             ) from error
