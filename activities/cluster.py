@@ -176,10 +176,9 @@ class Cluster:
             "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
             "deleteOptions": options,
         }
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         with self._calling("create pods/eviction", f"pod {metadata['namespace']}/{metadata['name']}", raw=True):
-            self._core.create_namespaced_pod_eviction(
-                metadata["name"], metadata["namespace"], body, _request_timeout=_TIMEOUT_S, _preload_content=False
-            )
+            self._raw("POST", f"{path}/eviction", body, "application/json", _TIMEOUT_S[1])
 
     def delete_pod(self, pod: Json) -> bool:
         """Delete this very pod, with the grace period that it asks for. False when it is gone or has a successor."""
