@@ -17,6 +17,7 @@ from contract.gates import GateRecord
 from contract.incident import IncidentReport, StepStatus
 from contract.names import Outcome, OverrideName, Phase, Step
 from contract.permit import BudgetState
+from contract.words import counted
 from workflows.override_table import Stand, allowed
 
 _MARKS: Final = {
@@ -124,7 +125,7 @@ def report_view(report: IncidentReport, url: str = "") -> RenderableType:
     facts.add_column(style="bold")
     facts.add_column(overflow="fold")
     for finding in report.findings[:3]:
-        times = f", {finding.count} times" if finding.count > 1 else ""
+        times = f", {counted(finding.count, 'time')}" if finding.count > 1 else ""
         facts.add_row("found", escape(f"{finding.first_seen:%H:%M:%S} {finding.message}{times}"))
     if report.plan:
         plan = report.plan
@@ -175,7 +176,7 @@ def status_view(incidents: Sequence[Listed], budget: BudgetState | None) -> Rend
         lines.append(Text(more, style="yellow"))
     if budget:
         waiting = "".join(f"\n  waits: {item.request.node}, {item.reason}" for item in budget.queue[:10])
-        lines.append(Text(f"\nPermits: {len(budget.held)} out, {len(budget.queue)} wait{waiting}"))
+        lines.append(Text(f"\nPermits: {len(budget.held)} out, {counted(len(budget.queue), 'waits', 'wait')}{waiting}"))
     else:
         lines.append(Text("\nPermits: unknown, for no worker answers or none was ever asked for.", style="dim"))
     if len(incidents) >= LISTED_MAX:
