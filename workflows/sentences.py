@@ -43,6 +43,13 @@ def skipped(step: Step, override: Override) -> str:
     return f"Skipped by {override.by}: {override.reason}. The incident {SKIPPABLE[step]}."
 
 
+def held(incident: Incident) -> str:
+    """Who stopped it, why, and how it goes on."""
+    holds = [one for one in incident.overrides if one.name is OverrideName.HOLD and one.accepted]
+    by = f"{holds[-1].by}: {holds[-1].reason.rstrip('.')}" if holds else "a human"
+    return f"Held by {by}. Nothing goes on until `resume`. {way_on(OverrideName.RESUME, incident.request.node)}"
+
+
 def cancelled(reason: str, *, committed: bool) -> tuple[Outcome, str]:
     """What a cancellation from outside comes to."""
     if committed:
