@@ -13,6 +13,7 @@ from typing import Final
 from activities.claim import annotations
 from activities.cluster import Json
 from activities.gangs import Kind
+from contract.words import counted
 
 _BACKOFF_LIMIT: Final = 6
 """Of a Job that names none; the MPI Operator hands the same on to its launcher."""
@@ -130,7 +131,7 @@ def _pytorch_job(job: Json, evicted: Sequence[Json]) -> Attempts:
         for pod in evicted
         for item in pod.get("status", {}).get("containerStatuses", [])
     )
-    why = f"runPolicy.backoffLimit {limit}, {restarts} restarts seen"
+    why = f"runPolicy.backoffLimit {limit}, {counted(restarts, 'restart')} seen"
     return Attempts(int(limit) - restarts, 1, why, restarts)
 
 
@@ -138,7 +139,9 @@ def _mpi_job(job: Json, _evicted: Sequence[Json]) -> Attempts:
     limit = int((job["spec"].get("runPolicy") or {}).get("backoffLimit", _BACKOFF_LIMIT))
     launcher = ((job.get("status") or {}).get("replicaStatuses") or {}).get("Launcher") or {}
     failed = int(launcher.get("failed", 0))
-    return Attempts(limit - failed, 1, f"runPolicy.backoffLimit {limit}, its launcher failed {failed} times", failed)
+    return Attempts(
+        limit - failed, 1, f"runPolicy.backoffLimit {limit}, its launcher failed {counted(failed, 'time')}", failed
+    )
 
 
 def _ray_job(job: Json, _evicted: Sequence[Json]) -> Attempts:

@@ -11,6 +11,7 @@ from activities.eviction import Refusal
 from activities.label_selectors import as_text, selects
 from activities.pod_filters import Filtered, Verdict, controller_of, hangs
 from contract.acts import LIST_MAX
+from contract.words import counted
 
 _LOOK_AGAIN_S: Final = 30.0
 _NAMED: Final = 5
@@ -94,8 +95,8 @@ class Budgets:
         pods = self._cluster.pods_in(namespace, as_text(budget["spec"].get("selector") or {}))
         unready = sorted(pod["metadata"]["name"] for pod in pods if not _is_ready(pod))
         if not unready:
-            return f"all {len(pods)} pods that it counts are Ready"
-        return f"not Ready of the {len(pods)} pods that it counts: {listed(unready, _NAMED)}"
+            return f"{counted(len(pods), 'pod that it counts is', 'pods that it counts are')} Ready"
+        return f"not Ready of {counted(len(pods), 'pod')} that it counts: {listed(unready, _NAMED)}"
 
 
 def forbidden(pods: Sequence[Filtered]) -> str:

@@ -14,6 +14,7 @@ from activities.checkpoint_declared import Declaration
 from activities.checkpoint_manifest import Checkpoint
 from activities.cluster import Cluster, Json
 from activities.pod_exec import run_in_pod
+from contract.words import counted
 
 KEPT: Final = "nodemend-kept"
 """Folder beside the manifests. Whoever owns the job removes it, once the job is past."""
@@ -48,7 +49,9 @@ def keep(
         return "not protected: it declares no manifests, so nobody knows its files"
     names = [*(entry.name for entry in checkpoint.files), checkpoint.source]
     if len(names) > _FILES_MAX:
-        return f"not protected: it has {len(names) - 1} files, and at most {_FILES_MAX - 1} are linked or held"
+        return (
+            f"not protected: it has {counted(len(names) - 1, 'file')}, and at most {_FILES_MAX - 1} are linked or held"
+        )
     if any(".." in name.split("/") for name in names):
         return "not protected: its manifest names files outside of its folder"
     if declared.manifests.startswith("s3://"):
@@ -76,4 +79,4 @@ def _hold(s3: Callable[[], Any], manifests: str, names: list[str]) -> str:
         return f"not protected: it could not be held in {bucket} ({error}): grant the worker s3:PutObjectLegalHold"
     except BotoCoreError as error:
         return f"not protected: it could not be held in {bucket} ({error})"
-    return f"held in {bucket} (S3 legal hold on {len(names)} objects): lift that once the job is past it"
+    return f"held in {bucket} (S3 legal hold on {counted(len(names), 'object')}): lift that once the job is past it"

@@ -17,6 +17,7 @@ from activities.waiting import deadline, go_on, overdue, pause, report_progress
 from contract.acts import JobCheckpoint
 from contract.gang import FollowedJob, FollowJobs, JobsFollowed
 from contract.names import ActivityName
+from contract.words import counted
 
 _LOOK_EVERY_S: Final = 5.0
 
@@ -67,7 +68,9 @@ class FollowActivity:
         if job is not None and (ended := has_ended(job)):
             return followed.model_copy(update={"passed": True, "explanation": f"it has ended: {ended}"})
         if not followed.resumed:
-            return followed.model_copy(update={"explanation": f"{len(running)} of its {ranks} pods run again"})
+            return followed.model_copy(
+                update={"explanation": f"{len(running)} of its {counted(ranks, 'pod runs', 'pods run')} again"}
+            )
         goal = checkpoint.step if checkpoint.step is not None else checkpoint.previous_step
         speaker = _speaker(running)
         if speaker is None or goal is None:

@@ -4,7 +4,14 @@ import json
 from typing import Any, Final
 
 import urllib3
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    MaxRetryError,
+    NewConnectionError,
+    ReadTimeoutError,
+    ResponseError,
+)
 
 from contract.signing import signed
 
@@ -37,6 +44,21 @@ class Poster:
         try:
             answer = self._pool.request("POST", self._url, body=data, headers=headers)
         except HTTPError as error:
-            raise NotTakenError(type(error.__cause__ or error).__name__) from None
+            raise NotTakenError(_why(error)) from None
         if not 200 <= answer.status < 300:
             raise NotTakenError(f"it answered {answer.status}")
+
+
+def _why(error: HTTPError) -> str:
+    """In words, without the address that urllib3's own are full of."""
+    reason = error.reason if isinstance(error, MaxRetryError) and error.reason else error
+    match reason:
+        case ResponseError():
+            # "too many 500 error responses": the last status, and no address.
+            return f"it answers with an error, again and again ({reason})"
+        case ReadTimeoutError():
+            return "it took the connection and did not answer in time"
+        case ConnectTimeoutError() | NewConnectionError():
+            return "it cannot be reached"
+        case _:
+            return type(reason).__name__

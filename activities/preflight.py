@@ -182,7 +182,7 @@ def _size(facts: GroupFacts, _rules: ReplacementPolicy) -> Iterator[tuple[GroupF
     ]
     desired = group["DesiredCapacity"]
     if desired < len(counted):
-        yield GroupFinding.WANTS_FEWER, f"it has {len(counted)} instances and wants {desired}: it would launch none"
+        yield GroupFinding.WANTS_FEWER, f"it has {len(counted)} and wants {desired}: it would launch none"
     if desired >= group["MaxSize"]:
         yield GroupFinding.AT_MAX, f"it is at its maximum of {desired}: only a replacement can be launched"
     if desired <= group["MinSize"]:

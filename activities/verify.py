@@ -33,6 +33,7 @@ from contract.names import (
     ErrorType,
 )
 from contract.replacement import ReturningMachine
+from contract.words import counted
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2.type_defs import InstanceTypeDef
@@ -131,9 +132,10 @@ class VerifyActivity:
         if not failed:
             return ""
         last = failed[-1]
+        remembered = counted(len(failed), "failure there is", "failures there are")
         return (
             f"it hangs on network node {network_node}, as {last.instance_id or last.node} did, which failed on "
-            f"{last.at:%Y-%m-%d} ({last.reason}); {len(failed)} failures there are remembered (V10)"
+            f"{last.at:%Y-%m-%d} ({last.reason}); {remembered} remembered (V10)"
         )
 
     def _remember_failure(

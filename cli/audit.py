@@ -16,6 +16,7 @@ from cli.records import documents
 from contract.audit import AuditEntry, audit_log, broken
 from contract.incident import IncidentReport
 from contract.names import ExitCode
+from contract.words import counted
 
 app = typer.Typer(
     cls=Listing, add_completion=False, help="Who did what, when and why; and whether the logs are as written."
@@ -161,7 +162,7 @@ def _cut_off(text: str, report: IncidentReport | None) -> list[str]:
     lines = len(text.splitlines())
     if wanted is None or wanted == lines:
         return []
-    return [f"it has {lines} lines, and the report beside it tells of {wanted}: its end was cut off or added"]
+    return [f"it has {counted(lines, 'line')}, and its report tells of {wanted}: its end was cut off or added"]
 
 
 async def _told_to_temporal() -> dict[tuple[str, str], str]:

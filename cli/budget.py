@@ -27,6 +27,7 @@ from cli.views import elapsed
 from contract.budget import BudgetOrder
 from contract.names import BUDGET_QUERY, BUDGET_TASK_QUEUE, FLEET_BUDGET, BudgetOrderName, ExitCode, budget_id
 from contract.permit import BudgetState, HeldPermit, PermitKind, QueuedRequest
+from contract.words import counted
 
 _ANSWER_WITHIN: Final = timedelta(seconds=8)
 _UNANSWERED: Final = frozenset({RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED})
@@ -118,7 +119,9 @@ def budget_view(state: BudgetState, url: str = "") -> RenderableType:
     used = ", ".join(f"{number} {kind}" for kind, number in held.items())
     out, waiting = len(state.held) + state.held_unnamed, len(state.queue) + state.queue_unnamed
     more = f", and {state.held_unnamed} more that are not named" if state.held_unnamed else ""
-    lines: list[RenderableType] = [Text(f"{out} permits out ({used}{more}), {waiting} wait.")]
+    lines: list[RenderableType] = [
+        Text(f"{counted(out, 'permit')} out ({used}{more}), {counted(waiting, 'waits', 'wait')}.")
+    ]
     for pause in state.pauses:
         said = f"Paused: {pause.place}, by {pause.by} {elapsed(pause.at)} ago: {pause.reason}"
         lines.append(Text(said, style="bold yellow"))

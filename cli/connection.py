@@ -12,7 +12,7 @@ from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, Telemetr
 from temporalio.service import RPCError, RPCStatusCode
 
 from cli.errors import CommandError
-from contract.first_call import FirstCall, first_call
+from contract.first_call import FirstCall, denied, first_call
 from contract.names import ExitCode
 from contract.payload_codec import data_converter
 from contract.payload_keys import KeyringError
@@ -80,7 +80,7 @@ def explained(error: RPCError) -> CommandError:
             ExitCode.NO_INPUT,
         )
     if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED):
-        return _denied(address, error.message)
+        return _explained(address, denied(error.message))
     return CommandError(
         f"Temporal at {address} does not answer: {error.message}.", "Try again, or look at it.", ExitCode.UNAVAILABLE
     )
@@ -131,11 +131,3 @@ def _settings() -> ClientConnectConfig:
 def _explained(address: str, call: FirstCall) -> CommandError:
     remedy = f"{call.remedy} {_LOCAL}" if call.code == ExitCode.UNAVAILABLE else call.remedy
     return CommandError(f"Temporal at {address} {call.what}.", remedy, call.code)
-
-
-def _denied(address: str, why: str) -> CommandError:
-    return CommandError(
-        f"Temporal at {address} refuses these credentials: {why}.",
-        "Check TEMPORAL_API_KEY or the TEMPORAL_TLS_* certificate.",
-        ExitCode.NO_PERMISSION,
-    )

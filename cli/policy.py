@@ -10,6 +10,7 @@ import yaml
 from cli.errors import CommandError
 from cli.policy_document import read_policy
 from contract.names import ExitCode
+from contract.words import counted
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -21,7 +22,7 @@ def check(file: Annotated[Path, typer.Argument(help="Policy file.")]) -> None:
     acting = [name for name, group in policy.groups.items() if group.mode == "act"]
     typer.echo(
         f"{file} is valid: version {policy.version}; by default {policy.default.mode}, "
-        f"{len(policy.groups)} groups of their own, acting on {', '.join(acting) or 'none of them'}."
+        f"{counted(len(policy.groups), 'group')} with an entry, acting on {', '.join(acting) or 'none of them'}."
     )
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from cli.errors import CommandError
 from contract.names import ExitCode
+from contract.words import counted
 from detector.catalogue import BUILT_IN, CatalogueError, RuleDocument, catalogue, load_rules
 from detector.classify import BENIGN, LineError
 from detector.classify import classify as classified
@@ -44,7 +45,7 @@ def list_rules(rules: RulesOption = None, as_json: JsonOption = False) -> None:
     for rule in found:
         table.add_row(rule.id, rule.verdict, rule.component, rule.data, rule.evidence_end, rule.reason)
     Console().print(table)
-    typer.echo(f"{len(found)} rules. `nodemend rules show RULE` says all of one.")
+    typer.echo(f"{counted(len(found), 'rule')}. `nodemend rules show RULE` says all of one.")
 
 
 @app.command()
@@ -75,7 +76,7 @@ def check(folder: Annotated[Path, typer.Argument(help="Folder with rules of your
             f"Put {rule_id} before {by}, or make {by} narrower.",
             ExitCode.DATA,
         )
-    typer.echo(f"{own} rules of your own can be used, before {len(_load(None))} built-in ones.")
+    typer.echo(f"{counted(own, 'rule')} of your own can be used, before {len(_load(None))} built-in ones.")
 
 
 @app.command("test")

@@ -17,6 +17,8 @@ from contract.gates import GateRecord
 from contract.incident import IncidentReport, StepStatus
 from contract.names import Outcome, OverrideName, Phase, Step
 from contract.permit import BudgetState
+from contract.words import counted
+from workflows.needs_human import command
 from workflows.override_table import Stand, allowed
 
 _MARKS: Final = {
@@ -82,8 +84,7 @@ def incident_view(
     if waits and report.outcome is None:
         lines.append(Text("\n".join(f"  … {line}" for line in waits), style="cyan"))
     if report.phase is Phase.NEEDS_HUMAN and report.outcome is None:
-        presses = "|".join(name.replace("_", "-") for name in offered(report))
-        lines.append(Text(f"You can press: nodemend {presses} {report.node} --reason …", style="yellow"))
+        lines += [Text("You can type:", style="yellow"), _presses(report)]
     lines += [Text(note, style="red") for note in notes]
     if url:
         lines.append(_address(url))
@@ -92,8 +93,20 @@ def incident_view(
     return Panel(Group(*lines), title=title, border_style=_colour(report))
 
 
-def offered(report: IncidentReport) -> Sequence[OverrideName]:
-    """What an incident that waits for a human takes now, as far as its report tells where it stands."""
+def _presses(report: IncidentReport) -> RenderableType:
+    """Each command as it can be pasted, with what it does."""
+    plan = report.gates[-1].plan if report.gates and report.gates[-1].passed_at is None else ""
+    table = Table.grid(padding=(0, 2))
+    # Whole, though it takes two lines: a command is there to be pasted.
+    table.add_column(overflow="fold", style="yellow")
+    table.add_column(overflow="fold", style="dim")
+    for name, does in offered(report).items():
+        table.add_row(f"  {escape(command(name, report.node, plan))}", does)
+    return table
+
+
+def offered(report: IncidentReport) -> dict[OverrideName, str]:
+    """What an incident that waits for a human takes now and what it does, as far as its report tells."""
     step = report.steps[-1] if report.steps else None
     if report.gates and report.gates[-1].passed_at is None:
         stand = Stand.AT_GATE
@@ -101,7 +114,7 @@ def offered(report: IncidentReport) -> Sequence[OverrideName]:
         stand = Stand.COMMITTED_PARKED
     else:
         stand = Stand.PARKED_UNDECIDED if step and step.status is StepStatus.WAITING else Stand.PARKED
-    return tuple(allowed(stand, step.step if step else None))
+    return allowed(stand, step.step if step else None)
 
 
 def open_price(report: IncidentReport) -> tuple[str, ...]:
@@ -124,7 +137,7 @@ def report_view(report: IncidentReport, url: str = "") -> RenderableType:
     facts.add_column(style="bold")
     facts.add_column(overflow="fold")
     for finding in report.findings[:3]:
-        times = f", {finding.count} times" if finding.count > 1 else ""
+        times = f", {counted(finding.count, 'time')}" if finding.count > 1 else ""
         facts.add_row("found", escape(f"{finding.first_seen:%H:%M:%S} {finding.message}{times}"))
     if report.plan:
         plan = report.plan
@@ -175,7 +188,7 @@ def status_view(incidents: Sequence[Listed], budget: BudgetState | None) -> Rend
         lines.append(Text(more, style="yellow"))
     if budget:
         waiting = "".join(f"\n  waits: {item.request.node}, {item.reason}" for item in budget.queue[:10])
-        lines.append(Text(f"\nPermits: {len(budget.held)} out, {len(budget.queue)} wait{waiting}"))
+        lines.append(Text(f"\nPermits: {len(budget.held)} out, {counted(len(budget.queue), 'waits', 'wait')}{waiting}"))
     else:
         lines.append(Text("\nPermits: unknown, for no worker answers or none was ever asked for.", style="dim"))
     if len(incidents) >= LISTED_MAX:

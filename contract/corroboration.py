@@ -8,6 +8,7 @@ from enum import StrEnum
 from pydantic import ConfigDict, Field, model_validator
 
 from contract.model import Document, Message
+from contract.words import counted
 
 
 class Corroboration(StrEnum):
@@ -37,7 +38,7 @@ class RuleCorroboration(Message):
     def _can_be_reached(self) -> "RuleCorroboration":
         kinds = len(set(self.by))
         if kinds and self.needed > kinds:
-            raise ValueError(f"{self.needed} kinds are needed and {kinds} can confirm it: leave `by` empty for a human")
+            raise ValueError(f"{_needed(self.needed)} and {kinds} can confirm it: leave `by` empty for a human")
         return self
 
 
@@ -56,7 +57,7 @@ class CorroborationPolicy(Document):
     def _can_be_reached(self) -> "CorroborationPolicy":
         kinds = len(set(self.accepted))
         if kinds and self.needed > kinds:
-            raise ValueError(f"{self.needed} kinds are needed and {kinds} are accepted: no finding could be proven")
+            raise ValueError(f"{_needed(self.needed)} and {kinds} accepted: no finding could be proven")
         return self
 
     def of_rule(self, asked: RuleCorroboration | None) -> "CorroborationPolicy":
@@ -78,3 +79,7 @@ class Circumstances(Message):
     """Earlier failures of the same device under other work."""
     work_dead: bool = False
     """There is work on the node, and all of it is dead."""
+
+
+def _needed(kinds: int) -> str:
+    return f"{counted(kinds, 'kind is', 'kinds are')} needed"

@@ -1,4 +1,4 @@
-"""What it means that the first call to Temporal failed, before Temporal itself could say a word. Pure.
+"""What it means that a call to Temporal was denied, or the first one failed before Temporal could say a word. Pure.
 
 The SDK's core (tonic and rustls) tells the cause in the text of one error alone, by the names of its types: gRPC's
 ``Code``, rustls' ``CertificateError`` and ``AlertDescription``.
@@ -22,18 +22,24 @@ class FirstCall:
     """``ExitCode``: with ``UNAVAILABLE`` waiting may mend it, else nothing but somebody who changes a setting."""
 
 
-_CREDENTIALS: Final = "Check TEMPORAL_API_KEY or the TEMPORAL_TLS_* certificate."
 _RUNS: Final = "Check that it runs, and TEMPORAL_ADDRESS."
 _OWN: Final = (
     "Check TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH: whether it has expired, and whether the "
     "server trusts who signed it."
 )
 
+
+def denied(why: str) -> FirstCall:
+    """Temporal, or what stands before it, knows who asks and says no."""
+    return FirstCall(
+        f"refuses these credentials: {why}",
+        "Check TEMPORAL_API_KEY or the TEMPORAL_TLS_* certificate, and what it may do in the namespace.",
+        ExitCode.NO_PERMISSION,
+    )
+
+
 _KNOWN: Final = (
-    (
-        re.compile(r"code: (Unauthenticated|PermissionDenied)"),
-        FirstCall("refuses these credentials: {}", _CREDENTIALS, ExitCode.NO_PERMISSION),
-    ),
+    (re.compile(r"code: (Unauthenticated|PermissionDenied)"), denied("{}")),
     (
         re.compile(
             r"(?:received fatal alert: |AlertReceived\()(CertificateRequired|HandshakeFailure|CertificateExpired"

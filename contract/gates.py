@@ -15,6 +15,7 @@ from contract.model import Document, Message
 from contract.names import Step
 from contract.plan import Confidence, Plan
 from contract.price import Price
+from contract.words import counted
 
 GATED: Final = (Step.DISRUPT, Step.REPLACE)
 """Before these an approval can be asked: before the work is disturbed, and before the machine is given up."""
@@ -70,7 +71,7 @@ class Gate(Document):
             spans = (f"{one.start:%H:%M}-{one.end:%H:%M} {one.timezone}" for one in self.hours)
             conditions.append(f"in the hours {', '.join(spans)}")
         if self.pods:
-            conditions.append(f"where {self.pods} pods or more work on the node")
+            conditions.append(f"where {counted(self.pods, 'pod')} or more run on the node")
         if self.confidence:
             conditions.append(f"where the confidence is {self.confidence} or less")
         return " ".join(conditions)

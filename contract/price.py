@@ -6,6 +6,7 @@ from typing import Final
 
 from contract.identity import Target
 from contract.model import Message
+from contract.words import counted
 
 _LISTED: Final = 5
 """Jobs in words; the rest are counted."""
@@ -68,8 +69,8 @@ def lines(price: Price) -> tuple[str, ...]:
     more = price.jobs_total - min(len(price.jobs), _LISTED)
     return (
         *(_job(job, price.at) for job in price.jobs[:_LISTED]),
-        *((f"And {_count(more, 'more job')}.",) if more > 0 else ()),
-        f"{_count(price.pods, 'pod has', 'pods have')} to move." if price.pods else "No pod has to move.",
+        *((f"And {counted(more, 'more job')}.",) if more > 0 else ()),
+        f"{counted(price.pods, 'pod has', 'pods have')} to move." if price.pods else "No pod has to move.",
         _spare(price),
         _waiting(price),
     )
@@ -81,8 +82,8 @@ def in_short(price: Price) -> str:
     ages = [age for job in price.jobs if (age := _age(job, price.at)) is not None]
     if ages:
         parts.append(f"up to {_duration(max(ages))} of work since the last checkpoint")
-    parts.append(f"{price.free} of {price.others} other nodes free" if price.others else "no other node")
-    parts.append(f"each hour of waiting {_count(price.idle, 'idle accelerator-hour')}" if price.idle else "")
+    parts.append(f"{price.free} of {counted(price.others, 'other node')} free" if price.others else "no other node")
+    parts.append(f"each hour of waiting {counted(price.idle, 'idle accelerator-hour')}" if price.idle else "")
     return f"Price: {'; '.join(part for part in parts if part)}."
 
 
@@ -93,13 +94,13 @@ def _stops(price: Price) -> str:
     first = alive[0]
     count = f" (attempt {first.attempt} of {first.attempts})" if first.attempt and first.attempts else ""
     others = price.jobs_total - (len(price.jobs) - len(alive)) - 1
-    more = f" and {_count(others, 'more job')}" if others > 0 else ""
+    more = f" and {counted(others, 'more job')}" if others > 0 else ""
     end = " for good" if first.ends else ""
     return f"stops {first.job}{count}{end}{more}"
 
 
 def _job(job: JobPrice, now: datetime) -> str:
-    where = f"{_count(job.pods, 'pod')} here" + (f", {job.nodes} nodes in all" if job.nodes > 1 else "")
+    where = f"{counted(job.pods, 'pod')} here" + (f", {job.nodes} nodes in all" if job.nodes > 1 else "")
     if not job.alive:
         return f"{job.job} ({where}) does not run any more: there is nothing to stop."
     return f"{job.job} stops ({where}){_attempt(job)}. {_lost(job, now)}"
@@ -127,17 +128,21 @@ def _spare(price: Price) -> str:
     place = price.group or "no group"
     if not price.others:
         return f"{place} has no other node: what stops waits for the replacement."
+    others = counted(price.others, "other node")
+    if price.others == 1:
+        other = f"The one other node of {place}"
+        return f"{other} is free." if price.free else f"{other} is not free: what stops waits for the replacement."
     if not price.free:
-        return f"None of the {price.others} other nodes of {place} is free: what stops waits for the replacement."
-    return f"{price.free} of the {price.others} other nodes of {place} {'is' if price.free == 1 else 'are'} free."
+        return f"None of the {others} of {place} is free: what stops waits for the replacement."
+    return f"{price.free} of the {others} of {place} {'is' if price.free == 1 else 'are'} free."
 
 
 def _waiting(price: Price) -> str:
     if not price.idle:
         return "No accelerator stands idle while you think; the machine that works on is a failing one."
     return (
-        f"{_count(price.idle, 'accelerator stands', 'accelerators stand')} idle: each hour of waiting costs "
-        f"{_count(price.idle, 'accelerator-hour')}."
+        f"{counted(price.idle, 'accelerator stands', 'accelerators stand')} idle: each hour of waiting costs "
+        f"{counted(price.idle, 'accelerator-hour')}."
     )
 
 
@@ -150,10 +155,6 @@ def _duration(age: timedelta) -> str:
     if minutes < 1:
         return "less than a minute"
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
 def total_idle(devices: int, held: int, dead: Sequence[int]) -> int:

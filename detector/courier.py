@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable
 from typing import Final
 
+from contract.words import counted
 from detector.couriers import TEMPFAIL
 from detector.spool import DELIVERED, Entry, lock, read_delivered, read_entries, write_json
 from detector.trouble import Hopeless, Trouble
@@ -77,7 +78,7 @@ def deliver_side(
         except Trouble as trouble:
             if str(trouble) != told:
                 told = str(trouble)
-                say(f"{told} {len(waiting)} entries wait in the spool.")
+                say(f"{told} {counted(len(waiting), 'entry waits', 'entries wait')} in the spool.")
             # Full jitter: a fleet whose Temporal comes back must not arrive all at once.
             stop.wait(random.uniform(0.0, pause))  # noqa: S311
             pause = min(pause * 2, _LONGEST_PAUSE_S)

@@ -20,7 +20,7 @@ from temporalio.envconfig import ClientConfig
 from temporalio.service import ConnectConfig, RPCError, RPCStatusCode, ServiceClient
 
 from contract.fault import FaultReport, RemediationRequest
-from contract.first_call import first_call
+from contract.first_call import FirstCall, denied, first_call
 from contract.names import REMEDIATE_NODE, REPORT_FAULT, TASK_QUEUE, incident_id
 from contract.payload_keys import Keyring, KeyringError, load_keyring
 from contract.trace import TRACE_HEADER, carrier
@@ -67,10 +67,7 @@ class TemporalSide:
             try:
                 self._service = await ServiceClient.connect(ConnectConfig(**config))
             except (RuntimeError, OSError) as error:
-                call = first_call(str(error))
-                raise Trouble(
-                    f"Temporal at {config['target_host']} {call.what}. {call.remedy} It is tried again."
-                ) from error
+                raise _of(config["target_host"], first_call(str(error))) from error
         return self._service
 
 
@@ -122,8 +119,9 @@ def _trouble(error: RPCError, address: str, namespace: str) -> Trouble:
     if error.status is RPCStatusCode.NOT_FOUND:
         return Trouble(f"Temporal at {address} has no namespace {namespace!r}: create it or set TEMPORAL_NAMESPACE.")
     if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED):
-        return Trouble(
-            f"Temporal at {address} refuses these credentials for namespace {namespace!r} ({error.message}): check "
-            "TEMPORAL_API_KEY or TEMPORAL_TLS_*."
-        )
+        return _of(address, denied(error.message))
     return Trouble(f"Temporal at {address} did not take a report ({error.message}): it is tried again.")
+
+
+def _of(address: str, call: FirstCall) -> Trouble:
+    return Trouble(f"Temporal at {address} {call.what}. {call.remedy} It is tried again.")

@@ -25,7 +25,7 @@ from temporalio.runtime import (
 )
 from temporalio.service import PayloadLimitsConfig, RPCError, RPCStatusCode
 
-from contract.first_call import first_call
+from contract.first_call import FirstCall, denied, first_call
 from contract.names import ExitCode, SearchAttribute
 from contract.payload_codec import data_converter
 from contract.payload_keys import KeyringError
@@ -131,7 +131,7 @@ async def connect(config: ClientConnectConfig, runtime: Runtime, identity: str) 
         except (RuntimeError, OSError) as error:
             call = first_call(str(error))
             if call.code != ExitCode.UNAVAILABLE:
-                raise StartError(f"Temporal at {address} {call.what}.", call.remedy, call.code) from error
+                raise _of(address, call) from error
         _log.warning(
             "Temporal at %s %s. Findings wait in the detectors' spools meanwhile. Trying again in %.0f s. %s",
             address,
@@ -151,15 +151,11 @@ def _refuse_for_good(error: RPCError, address: str, namespace: str) -> None:
             ExitCode.CONFIG,
         ) from error
     if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED):
-        raise _refused_credentials(address, namespace, error.message) from error
+        raise _of(address, denied(error.message)) from error
 
 
-def _refused_credentials(address: str, namespace: str, message: str) -> StartError:
-    return StartError(
-        f"Temporal at {address} refuses these credentials for namespace {namespace!r}: {message}.",
-        "Check TEMPORAL_API_KEY or the TEMPORAL_TLS_* certificate, and what it may do in that namespace.",
-        ExitCode.NO_PERMISSION,
-    )
+def _of(address: str, call: FirstCall) -> StartError:
+    return StartError(f"Temporal at {address} {call.what}.", call.remedy, call.code)
 
 
 async def register_search_attributes(client: Client) -> None:

@@ -11,9 +11,11 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from contract.culprit import CulpritSearch
-    from contract.names import Step
+    from contract.names import OverrideName, Step
     from contract.policy import Mode
+    from contract.words import counted
     from workflows.incident_state import Incident
+    from workflows.needs_human import way_on
     from workflows.step_runner import StepRunner
 
 FACT: Final = "culprit"
@@ -28,7 +30,8 @@ async def ask_about_culprit(incident: Incident, runner: StepRunner, changed: Cal
     incident.facts[FACT] = says
     if incident.mode is not Mode.ACT or not asks(found):
         return False
-    await runner.park(Step.ASSESS, f"{says} {remedy(found)}", changed=changed)
+    on = way_on(OverrideName.RESUME, incident.request.node)
+    await runner.park(Step.ASSESS, f"{says} {remedy(found)} {on}", changed=changed)
     return True
 
 
@@ -40,7 +43,7 @@ def asks(found: CulpritSearch) -> bool:
 def named(found: CulpritSearch) -> str:
     """Whom the search found, with the evidence."""
     if not found.suspects:
-        return f"Nothing is seen against any of the {found.nodes} other nodes of {found.job}."
+        return f"Nothing is seen against any of the {counted(found.nodes, 'other node')} of {found.job}."
     likely = [
         f"{item.node} ({item.instance_id or 'no known instance'}: {'; '.join(item.evidence)}"
         + (f"; its incident is {item.incident}" if item.incident else "")
@@ -48,7 +51,7 @@ def named(found: CulpritSearch) -> str:
         for item in found.suspects
     ]
     verb = "is the likely culprit" if len(likely) == 1 else "are equally likely culprits"
-    return f"Of the {found.nodes} other nodes of {found.job}, {' and '.join(likely)} {verb}."
+    return f"Of the {counted(found.nodes, 'other node')} of {found.job}, {' and '.join(likely)} {verb}."
 
 
 def remedy(found: CulpritSearch) -> str:

@@ -37,6 +37,7 @@ with workflow.unsafe.imports_passed_through():
         PermitRequest,
         QueuedRequest,
     )
+    from contract.words import counted
     from workflows.budget.admission import Memory, admit
     from workflows.budget.carried import answer, carried, carry, some_of, unpack
     from workflows.budget.correlation import candidates
@@ -256,7 +257,7 @@ class FleetBudget:
                 start_to_close_timeout=timedelta(minutes=1 if self._remembers else 5),
                 schedule_to_close_timeout=timedelta(minutes=2 if self._remembers else 6),
                 heartbeat_timeout=HEARTBEAT,
-                summary=f"{len(queue)} wait, {len(held)} held",
+                summary=f"{counted(len(queue), 'waits', 'wait')}, {len(held)} held",
             )
             return count
         except ActivityError as error:
@@ -287,7 +288,7 @@ class FleetBudget:
                 schedule_to_close_timeout=timedelta(minutes=3),
                 heartbeat_timeout=HEARTBEAT,
                 retry_policy=_TELL,
-                summary=f"{len(requests)} holders",
+                summary=f"{counted(len(requests), 'holder')}",
             )
         except ActivityError:
             return

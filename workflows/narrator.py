@@ -11,6 +11,7 @@ from typing import Final
 from contract import price
 from contract.incident import IncidentReport, StepRecord, StepStatus
 from contract.names import OverrideName, Phase, Step
+from contract.words import counted
 from workflows.override_table import EXAMPLE, EXTENSION_EXAMPLE, Stand, allowed
 
 DETAILS_MAX: Final = 4000
@@ -48,7 +49,7 @@ def _headline(report: IncidentReport) -> str:
     word = {Phase.NEEDS_HUMAN: "Needs a human", Phase.QUEUED: "Starting", Phase.ADMITTED: "At work"}[report.phase]
     current = _current(report)
     since = f" · {current.step} since {_clock(current.started_at)}" if current else ""
-    again = f" · asked again {report.asked_again} times" if report.asked_again else ""
+    again = f" · asked again {counted(report.asked_again, 'time')}" if report.asked_again else ""
     # Whoever is asked needs the whole sentence: it ends with what to type.
     most = _ASKS_MAX if report.phase is Phase.NEEDS_HUMAN else _LINE_MAX
     return f"**{word}**{since}{again}\n\n{_plain(report.summary, most)}"

@@ -68,9 +68,13 @@ def way_on(name: OverrideName, node: str, plan: str = "") -> str:
 
 
 def command(name: OverrideName, node: str, plan: str = "") -> str:
-    """What to type."""
-    words = ["nodemend", name.replace("_", "-"), node, *(("--plan", plan) if plan else ()), "--reason", "why"]
-    return shlex.join(words)
+    """What to type: it is taken as it stands."""
+    words = ["nodemend", name.replace("_", "-"), node]
+    if name is OverrideName.APPROVE and plan:
+        words += ["--plan", plan]
+    if name is OverrideName.EXTEND_DEADLINE:
+        words += ["--extension", "PT30M"]
+    return shlex.join([*words, "--reason", "why"])
 
 
 def argument(plan: str = "") -> str:

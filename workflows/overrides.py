@@ -10,6 +10,7 @@ from temporalio import workflow
 from contract.incident import OverrideRecord
 from contract.names import OverrideName, Step
 from contract.override import Override
+from contract.words import counted
 from workflows.override_table import EXAMPLE, EXTENSION_EXAMPLE, STEP_ORDERS, Stand, allowed, why_not
 from workflows.step_orders import StepOrder
 
@@ -185,10 +186,10 @@ def _judge_approval(answer: Answer, override: Override, stand: Stand, controls: 
         return replace(answer, accepted=False, text=text)
     given, needed = len(gate.approved_by), gate.approvals
     if gate.knows(override.by):
-        text = f"`approve` of {override.by} counts once: {given} of {needed} approvals of plan {plan}."
+        text = f"`approve` of {override.by} counts once: {given} of {counted(needed, 'approval')} of plan {plan}."
     else:
         given += 1
-        text = f"`approve` counts: {given} of {needed} approvals of plan {plan}."
+        text = f"`approve` counts: {given} of {counted(needed, 'approval')} of plan {plan}."
     then = "It goes on." if given >= needed else "Someone else has to approve too."
     return replace(answer, text=f"{text} {then}")
 

@@ -13,6 +13,7 @@ from temporalio.exceptions import ActivityError
 with workflow.unsafe.imports_passed_through():
     from contract import acts
     from contract.names import ActivityName, Phase
+    from contract.words import counted
     from workflows.failures import describe
     from workflows.incident_state import Incident
     from workflows.timing import HEARTBEAT, QUICK, RETRY
@@ -38,7 +39,7 @@ async def prove_what_joins(incident: Incident, publish: Callable[[Phase | None],
                 schedule_to_close_timeout=QUICK.schedule_to_close,
                 heartbeat_timeout=HEARTBEAT,
                 retry_policy=RETRY,
-                summary=f"Whether {len(asked)} more findings come from the node itself."[:100],
+                summary=f"Whether {counted(len(asked), 'finding comes', 'findings come')} from the node itself."[:100],
             )
             keys: tuple[str, ...] = answer.keys
         except ActivityError as error:

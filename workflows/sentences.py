@@ -13,6 +13,7 @@ from contract.override import Override
 from contract.plan import Plan, Rung
 from contract.policy import Mode
 from contract.replacement import Answer
+from contract.words import counted
 from workflows.incident_state import Incident
 from workflows.needs_human import way_on
 from workflows.override_table import SKIPPABLE
@@ -40,6 +41,13 @@ def replaced(incident: Incident) -> tuple[Outcome, str]:
 def skipped(step: Step, override: Override) -> str:
     """A step that a human had left out."""
     return f"Skipped by {override.by}: {override.reason}. The incident {SKIPPABLE[step]}."
+
+
+def held(incident: Incident) -> str:
+    """Who stopped it, why, and how it goes on."""
+    holds = [one for one in incident.overrides if one.name is OverrideName.HOLD and one.accepted]
+    by = f"{holds[-1].by}: {holds[-1].reason.rstrip('.')}" if holds else "a human"
+    return f"Held by {by}. Nothing goes on until `resume`. {way_on(OverrideName.RESUME, incident.request.node)}"
 
 
 def cancelled(reason: str, *, committed: bool) -> tuple[Outcome, str]:
@@ -73,7 +81,7 @@ def quarantined(done: acts.Quarantined) -> str:
 
 def settled(count: int) -> str:
     """How many findings gathered."""
-    return "One finding." if count == 1 else f"{count} findings gathered."
+    return "One finding." if count == 1 else f"{counted(count, 'finding')} gathered."
 
 
 def preserved(evidence: acts.Evidence) -> str:
@@ -115,7 +123,7 @@ def checkpoints(jobs: tuple[acts.JobCheckpoint, ...]) -> str:
         for status in acts.CheckpointStatus
         if any(job.status is status for job in jobs)
     ]
-    return f"{len(jobs)} jobs: {', '.join(counts)}."
+    return f"{counted(len(jobs), 'job')}: {', '.join(counts)}."
 
 
 def gate(record: GateRecord, decision: Plan, node: str) -> str:
@@ -160,7 +168,7 @@ def leave(jobs: JobsOnNode) -> str:
 def followed(job: FollowedJob) -> str:
     """A job after its disruption, with what was saved."""
     seconds = job.saved_accelerator_seconds
-    kept = f"; {job.saved_steps} steps saved" if job.saved_steps is not None else ""
+    kept = f"; {counted(job.saved_steps, 'step')} saved" if job.saved_steps is not None else ""
     if seconds:
         kept += f" ({seconds:.0f} accelerator-seconds: time between the two checkpoints times accelerators)"
     lost = f", {job.lost_steps} lost" if job.lost_steps is not None else ""
@@ -171,7 +179,9 @@ def followed(job: FollowedJob) -> str:
 def drained(result: acts.Drained) -> str:
     """What left and what stayed."""
     waited = f", after waiting for {', '.join(result.blocked_by)}" if result.blocked_by else ""
-    told = [f"{result.evicted} pods evicted{waited}; {result.left_total} stay by right."]
+    told = [
+        f"{counted(result.evicted, 'pod')} evicted{waited}; {counted(result.left_total, 'stays', 'stay')} by right."
+    ]
     if result.deleted:
         told.append(f"Deleted after they refused to the end: {_some(result.deleted, result.deleted_total)}.")
     if result.abandoned:

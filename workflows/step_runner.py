@@ -179,7 +179,7 @@ class StepRunner:
         if not self.committed:
             self._stop_if_told()
             if self._controls.held:
-                self.begin(step, "Held by a human. Press `resume` to go on.", StepStatus.WAITING)
+                self.begin(step, sentences.held(self._incident), StepStatus.WAITING)
                 await workflow.wait_condition(lambda: not self._controls.held or self._controls.stop is not None)
                 self._stop_if_told()
         if order := self._controls.told(step, OverrideName.SKIP_STEP):

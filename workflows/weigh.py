@@ -11,6 +11,7 @@ from contract.fault import FaultReport, Verdict
 from contract.identity import NodeIdentity
 from contract.override import Override
 from contract.plan import Confidence, Plan, Rung
+from contract.words import counted
 from workflows.corroborate import Witnesses, counters_stood_still
 
 _SHOWN: Final = 5
@@ -67,7 +68,11 @@ def _in_favour(judged: Judged) -> list[str]:
         for finding in judged.same
     )
     shown = [*told][:_SHOWN]
-    more = [f"{len(told) - _SHOWN} more findings say the same of it."] if len(told) > _SHOWN else []
+    more = (
+        [f"{counted(len(told) - _SHOWN, 'more finding says', 'more findings say')} the same of it."]
+        if len(told) > _SHOWN
+        else []
+    )
     approved = [f"{judged.approval.by} says so: {judged.approval.reason}."] if judged.approval else []
     return [*shown, *more, *judged.found.values(), *approved]
 

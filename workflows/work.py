@@ -20,6 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from contract.plan import Plan
     from contract.policy import Otherwise
     from contract.trail import ActRecord
+    from contract.words import counted
     from workflows import sentences
     from workflows.gang_state import as_seen_by
     from workflows.incident_state import Incident
@@ -91,7 +92,9 @@ class Work:
     def attempts(self) -> str:
         """What each job has left, for whoever approves."""
         bounded = [job for job in self._jobs.jobs if job.attempts_left is not None]
-        words = "; ".join(f"{job.job}: {job.attempts_left} attempts left ({job.why})" for job in bounded)
+        words = "; ".join(
+            f"{job.job}: {counted(job.attempts_left or 0, 'attempt')} left ({job.why})" for job in bounded
+        )
         return f"{words}." if words else ""
 
     async def hold(self) -> str:
@@ -299,7 +302,7 @@ class Work:
         for job in answer.jobs:
             self._incident.facts[f"resumed {job.job}"] = sentences.followed(job)
         passed = sum(job.passed for job in answer.jobs)
-        return f"{passed} of {len(answer.jobs)} jobs run again and have passed their checkpoints"
+        return f"{passed} of {counted(len(answer.jobs), 'job')} running again, past the checkpoint"
 
     def _found_at_end(self, found: acts.JobCheckpoint) -> None:
         """What a job saved when it was ended is known only now."""

@@ -16,6 +16,7 @@ from activities.cluster import Cluster
 from cli.doctor.findings import Finding, Level, of_iam
 from contract.policy import GroupPolicy, Mode
 from contract.replacement import RebootMode
+from contract.words import counted
 from deploy.aws import WORKER_POLICY
 from deploy.components import Component
 from worker.clients import aws_session
@@ -155,7 +156,9 @@ def _dry_runs(session: Any, groups: Sequence[Group]) -> Iterator[Finding]:
             "allow ec2:RebootInstances (deploy/aws/iam/worker.json)",
         )
     else:
-        yield Finding("IAM", Level.OK, f"this caller may reboot machines of {len(rebooting)} groups (dry run)")
+        yield Finding(
+            "IAM", Level.OK, f"this caller may reboot machines of {counted(len(rebooting), 'group')} (dry run)"
+        )
 
 
 def _code(error: Exception) -> str:

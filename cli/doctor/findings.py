@@ -9,6 +9,7 @@ from typing import Any, Final
 from contract.names import DETECTOR_LEASE_PREFIX
 from contract.policy import Mode, Policy
 from contract.replacement import Answer, Found
+from contract.words import counted
 from deploy.rights.calls import Call
 from detector.cluster.leases import SILENT_AFTER
 from detector.conditions import LOG_HEALTH
@@ -137,10 +138,9 @@ def of_detectors(nodes: Iterable[Json], leases: Iterable[Json], now: datetime) -
         yield Finding("detectors", Level.WRONG, f"they see nothing on {_some(blind)}", unseen, mend)
     if not missing and not silent and not blind:
         number = len(set(renewed) & set(there))
-        none = (
-            "no node has one, and none has accelerators" if not number else f"{number} of {len(there)} nodes have one"
-        )
-        yield Finding("detectors", Level.OK if number else Level.NOTE, none)
+        some = f"{number} of {counted(len(there), 'node has', 'nodes have')} one"
+        words = some if number else "no node has one, and none has accelerators"
+        yield Finding("detectors", Level.OK if number else Level.NOTE, words)
 
 
 def of_rivals(workloads: Iterable[Json]) -> Iterator[Finding]:

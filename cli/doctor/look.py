@@ -31,6 +31,7 @@ from cli.errors import CommandError
 from contract.identity import NodeIdentity
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, SearchAttribute
 from contract.policy import Mode, Policy
+from contract.words import counted
 from deploy.components import NAMESPACE, Component
 from deploy.rights.__main__ import recorded
 from deploy.rights.calls import ANYWHERE, Call
@@ -77,7 +78,7 @@ def _of_cluster(cluster: Cluster, policy: Policy, namespace: str) -> Iterator[Fi
     except ApplicationError as error:
         yield Finding("cluster", Level.WRONG, error.message, "nothing of it was looked at")
         return
-    yield Finding("cluster", Level.OK, f"answers, {len(nodes)} nodes")
+    yield Finding("cluster", Level.OK, f"answers, {counted(len(nodes), 'node')}")
     yield from _of_rights(cluster, namespace)
     yield from of_detectors(nodes, leases.get("items", []), datetime.now(UTC))
     yield from of_rivals([*daemon_sets.get("items", []), *deployments.get("items", [])])

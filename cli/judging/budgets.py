@@ -20,6 +20,7 @@ from contract.permit import (
     severity_of,
 )
 from contract.policy import GroupPolicy, Policy
+from contract.words import counted
 from workflows.budget.admission import Memory, admit
 
 USUAL_SIZE: Final = 16
@@ -103,5 +104,6 @@ class Budget:
         return (
             f"no more than {rules.max_concurrent} of {place} may be disturbed at once{spare}; at most "
             f"{rules.max_disrupted_share:.0%} of the group, {zone:.0%} of its zone, {cluster:.0%} of the cluster (one "
-            f"node at least), {fleet.max_disrupted} nodes in all, and {fleet.disruptions.per_hour:g} an hour{window}."
+            f"node at least), {counted(fleet.max_disrupted, 'node')} in all, and "
+            f"{fleet.disruptions.per_hour:g} an hour{window}."
         )

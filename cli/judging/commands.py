@@ -9,6 +9,7 @@ from cli.errors import CommandError
 from cli.output import Output, OutputOption, plain, print_document
 from contract.corroboration import Corroboration
 from contract.names import ExitCode
+from contract.words import counted
 
 PolicyOption = Annotated[
     Path | None, typer.Option("--policy", help="Policy file; left out: what holds without one (shadow).")
@@ -131,7 +132,8 @@ def scorecard(
         reports, wrong = from_folder(folder)
         card = score(reports)
     if wrong:
-        note = f"{len(wrong)} files are no reports that this version reads, e.g. {wrong[0]}."
+        files = counted(len(wrong), "file is no report", "files are no reports")
+        note = f"{files} that this version reads, e.g. {wrong[0]}."
         card = card.model_copy(update={"notes": (*card.notes, note)})
     if output is Output.TABLE:
         Console().print(scorecard_view(card))

@@ -17,6 +17,7 @@ from contract.model import Message
 from contract.names import ExitCode
 from contract.plan import Rung
 from contract.policy import Policy
+from contract.words import counted
 from detector.rules import Catalogue
 
 STDIN: Final = "-"
@@ -92,7 +93,7 @@ def _told(
         others = f", {tally.not_kernel} by other programs than the kernel" if tally.not_kernel else ""
         unread = f", {tally.unparsable} of no form that is known" if tally.unparsable else ""
         raise CommandError(
-            f"{file} holds no kernel record: {tally.lines} lines{others}{unread}. {lines.cut}".strip(),
+            f"{file} holds no kernel record: {counted(tally.lines, 'line')}{others}{unread}. {lines.cut}".strip(),
             "Give what dmesg, `cat /dev/kmsg`, `journalctl -k` or `journalctl -k -o json` printed.",
             ExitCode.DATA,
         )
@@ -145,10 +146,12 @@ def _notes(capture: Capture, played: Played, facts: Facts, judge: Judge) -> list
     if any(decision.plan.rung is Rung.QUARANTINE for decision in judge.decisions):
         notes += filter(None, [facts.witness_note()])
     if capture.counts.unparsable:
-        notes.append(f"{capture.counts.unparsable} lines are no records of this form: they were counted, and left out.")
+        unread = counted(capture.counts.unparsable, "line is no record", "lines are no records")
+        notes.append(f"{unread} of this form: counted, and left out.")
     if judge.left_out or judge.findings_left_out or judge.decisions_left_out:
         notes.append(
-            f"Beyond the bounds of this report: {judge.left_out} entries of the timeline, {judge.findings_left_out} "
-            f"reports of further findings, {judge.decisions_left_out} incidents. The counts have them all."
+            f"Beyond the bounds of this report: {counted(judge.left_out, 'entry', 'entries')} of the timeline, "
+            f"{counted(judge.findings_left_out, 'report')} of further findings, "
+            f"{counted(judge.decisions_left_out, 'incident')}. The counts have them all."
         )
     return notes

@@ -12,6 +12,7 @@ from rich.text import Text
 from cli.judging.decisions import Decision, Finding, When
 from cli.judging.replay import Replayed
 from contract.policy import Mode
+from contract.words import counted
 
 _ROWS_MAX: Final = 60
 """More rows than this help nobody on a terminal."""
@@ -30,8 +31,9 @@ def replay_view(played: Replayed) -> RenderableType:
         if number
     )
     head = (
-        f"{tally.lines} lines, {tally.records} kernel records{others}; {tally.matched} taken for a fault by a rule. "
-        f"{played.boots} boot{'s' if played.boots != 1 else ''}."
+        f"{counted(tally.lines, 'line')}, {counted(tally.records, 'kernel record')}{others}; "
+        f"{tally.matched} taken for a fault by a rule. "
+        f"{counted(played.boots, 'boot')}."
     )
     parts: list[RenderableType] = [Text(head, style="bold"), *(Text(f"· {note}") for note in played.notes), Text()]
     if not played.findings:
@@ -74,7 +76,7 @@ def _decision(decision: Decision) -> str:
         f" The {permit.kind} would have waited: {permit.says}" for permit in decision.permits if not permit.granted
     )
     late = (
-        f" {decision.findings_after_replacement} findings after that would not have come."
+        f" {counted(decision.findings_after_replacement, 'finding')} after that would not have come."
         if decision.findings_after_replacement
         else ""
     )

@@ -7,11 +7,12 @@ from rich.text import Text
 
 from cli.judging.scoring import Scorecard
 from cli.output import as_yaml
+from contract.words import counted
 
 
 def scorecard_view(card: Scorecard) -> RenderableType:
     """Rows by group and rule, then what they would allow."""
-    head = f"{card.reports} incidents, {card.shadow} decided in shadow, {card.followed} of them followed."
+    head = f"{counted(card.reports, 'incident')}, {card.shadow} decided in shadow, {card.followed} of them followed."
     parts: list[RenderableType] = [Text(head, style="bold")]
     if card.rows:
         parts += [Text(), _rows(card), Text(), Text(card.threshold)]

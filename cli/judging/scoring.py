@@ -18,6 +18,7 @@ from contract.model import Message
 from contract.names import Outcome, Step
 from contract.plan import Rung
 from contract.policy import Mode
+from contract.words import counted
 
 EARNED_DECISIONS: Final = 10
 """Fewer followed decisions than this prove nothing."""
@@ -233,7 +234,8 @@ def _notes(reports: int, shadow: int, followed: int) -> Iterable[str]:
         yield "None of the incidents decided in mode shadow."
     elif followed < shadow:
         yield (
-            f"{shadow - followed} decisions were not followed, and score nothing: set `follow_shadow` in the policy "
-            "(P1D, say), and shadow incidents watch what becomes of their node for that long."
+            f"{counted(shadow - followed, 'decision was', 'decisions were')} not followed, and nothing is scored: set "
+            "`follow_shadow` in the policy (P1D, say), and shadow incidents watch what becomes of their node for "
+            "that long."
         )
     yield "An entry of a group replaces the policy's default as a whole: put a proposed change into the entry."

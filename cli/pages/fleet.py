@@ -10,6 +10,7 @@ from cli.pages.html import clock, day, document, duration, facts, minute, sectio
 from cli.views import SETTLED
 from contract.incident import IncidentReport
 from contract.names import Step
+from contract.words import counted
 
 _LISTED_MAX: Final = 500
 _BAR: Final = 220
@@ -23,7 +24,8 @@ def fleet_page(reports: Sequence[IncidentReport], since: datetime | None, now: d
     return document(
         f"Incidents of {clusters}",
         [
-            f"<header><h1>Incidents of {text(clusters)}</h1><p>{len(reports)} incidents {period}.</p></header>",
+            f"<header><h1>Incidents of {text(clusters)}</h1>"
+            f"<p>{counted(len(reports), 'incident')} {period}.</p></header>",
             "<main>",
             section("At a glance", _glance(reports)),
             section("By cause", _groups(reports, _cause, "Cause")),
@@ -33,7 +35,11 @@ def fleet_page(reports: Sequence[IncidentReport], since: datetime | None, now: d
             section("Incidents", _list(newest)),
             "</main>",
             f"<footer>Made {day(now)}. All times are UTC."
-            + (f" {left_out} records could not be read and are not counted." if left_out else "")
+            + (
+                f" {counted(left_out, 'record')} could not be read, and {'is' if left_out == 1 else 'are'} not counted."
+                if left_out
+                else ""
+            )
             + "</footer>",
         ],
     )
@@ -48,7 +54,7 @@ def _glance(reports: Sequence[IncidentReport]) -> str:
         pairs.append(("Longest", duration(max(repaired))))
     pressed = sum(one.accepted for report in reports for one in report.overrides)
     by_hand = sum(any(one.accepted for one in report.overrides) for report in reports)
-    pairs.append(("Needed a human's hand", f"{by_hand} incidents, {pressed} overrides"))
+    pairs.append(("Needed a human's hand", f"{counted(by_hand, 'incident')}, {counted(pressed, 'override')}"))
     return facts(pairs)
 
 
@@ -110,7 +116,7 @@ def _list(newest: Sequence[IncidentReport]) -> str:
         for report in newest[:_LISTED_MAX]
     ]  # fmt: skip
     heads = ("Node", "Opened", "Outcome", "Cause", "Took", "How it ended")
-    more = f"<p>And {len(newest) - _LISTED_MAX} older ones.</p>" if len(newest) > _LISTED_MAX else ""
+    more = f"<p>And {counted(len(newest) - _LISTED_MAX, 'older one')}.</p>" if len(newest) > _LISTED_MAX else ""
     return table("Incidents", heads, rows, frozenset({4})) + more if rows else "<p>There was none.</p>"
 
 

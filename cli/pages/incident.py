@@ -9,6 +9,7 @@ from cli.views import SETTLED
 from contract.incident import IncidentReport
 from contract.names import Phase
 from contract.trail import ActRecord, ExternalWrite
+from contract.words import counted
 
 _LINES_MAX = 10
 
@@ -80,7 +81,7 @@ def _picture(report: IncidentReport, now: datetime) -> str:
 def _found(report: IncidentReport) -> Iterator[str]:
     for finding in report.findings:
         lines = "\n".join([*finding.context[-_LINES_MAX:], finding.message, *finding.context_after[:_LINES_MAX]])
-        times = f", seen {finding.count} times" if finding.count > 1 else ""
+        times = f", seen {counted(finding.count, 'time')}" if finding.count > 1 else ""
         yield (
             f"<p><strong>{text(finding.reason)}</strong>, {text(finding.verdict)} by rule {text(finding.rule)}, first "
             f"{day(finding.first_seen)}{times}.</p><pre>{text(lines)}</pre>"
@@ -181,8 +182,8 @@ def _left_out(report: IncidentReport) -> str:
     sent = sum(act.trail.writes_total for act in report.acts)
     shown = sum(write.times for act in report.acts for write in act.trail.writes)
     acts = report.acts_total - len(report.acts)
-    more = [f"{sent - shown} more writes"] if sent > shown else []
-    more += [f"{acts} more acts"] if acts > 0 else []
+    more = [f"{counted(sent - shown, 'more write')}"] if sent > shown else []
+    more += [f"{counted(acts, 'more act')}"] if acts > 0 else []
     return f"<p>And {' and '.join(more)}, which the report has no room for.</p>" if more else ""
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from cli.pages.html import duration, text
 from contract.incident import IncidentReport, StepStatus
+from contract.words import counted
 
 _WIDTH: Final = 900
 _NAMES: Final = 150
@@ -35,7 +36,7 @@ def timeline(report: IncidentReport, now: datetime) -> str:
 
     longest = max(report.steps, key=lambda step: (step.ended_at or end) - step.started_at)
     told = (
-        f"{len(report.steps)} steps in {duration(end - start)}. The longest is {longest.step} with "
+        f"{counted(len(report.steps), 'step')} in {duration(end - start)}. The longest is {longest.step} with "
         f"{duration((longest.ended_at or end) - longest.started_at)}. The table of the steps has the same in numbers."
     )
     parts = [

@@ -19,6 +19,7 @@ from cli.simulation.ways import AtOnce, Budgeted, Way
 from contract.model import Document
 from contract.names import ExitCode
 from contract.policy import Policy
+from contract.words import counted
 
 D = TypeVar("D", bound=Document)
 
@@ -58,7 +59,8 @@ def plain(model: FleetModel, seed: int, results: dict[str, Result]) -> dict[str,
 
 def show(model: FleetModel, results: dict[str, Result]) -> None:
     """For people."""
-    size = f"{model.nodes} nodes, {model.gangs} gangs of {model.gang}, {model.spares} spares, {model.days:g} days."
+    size = f"{counted(model.nodes, 'node')}, {counted(model.gangs, 'gang')} of {model.gang}, "
+    size += f"{counted(model.spares, 'spare')}, {model.days:g} days."
     source = [Text(model.source, style="dim")] if model.source else []
     Console().print(Group(Text(size, style="bold"), *source, Text(""), table(model, results)))
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 from pydantic import Field, model_validator
 
 from contract.model import Document
+from contract.words import counted
 
 
 class FaultClass(Document):
@@ -55,7 +56,7 @@ class FleetModel(Document):
     def _has_room_for_a_gang(self) -> "FleetModel":
         if self.gang > self.nodes - self.spares:
             raise ValueError(
-                f"a gang of {self.gang} needs more than the {self.nodes - self.spares} nodes beside spares"
+                f"a gang of {self.gang} needs more than the {counted(self.nodes - self.spares, 'node')} beside spares"
             )
         return self
 

@@ -296,7 +296,7 @@ def test_counts_of_older_workers_decide_as_they_did() -> None:
 def test_reason_and_what_releases_it_are_sentences_for_people() -> None:
     admission = decide(world(group(10, 10, concurrent=1)), [queued("n0"), queued("n1")])
     (item,) = admission.waiting
-    assert item.reason == "g already has 1 of at most 1 nodes disrupted (n0)"
+    assert item.reason == "g already has 1 of at most 1 node disrupted (n0)"
     assert item.releases == "It goes on when one of them is repaired."
     assert request("n0").token != request("n1").token
 
@@ -314,7 +314,7 @@ def test_gang_is_one_patient_and_all_its_nodes_count_from_then_on() -> None:
     count = world(group(10, 10, concurrent=1, share=0.5))
     admission = decide(count, [gang("n0", "n1", "n2", age_s=9), queued("n5")])
     assert granted(admission) == ["n0"]
-    assert why(admission, "n5") == "g already has 3 of at most 1 nodes disrupted (n0, n1, n2)"
+    assert why(admission, "n5") == "g already has 3 of at most 1 node disrupted (n0, n1, n2)"
 
 
 def test_gang_and_the_incidents_of_its_nodes_do_not_wait_for_each_other() -> None:
@@ -330,7 +330,7 @@ def test_gang_and_the_incidents_of_its_nodes_do_not_wait_for_each_other() -> Non
 def test_pitfall_7_machine_that_works_is_not_given_up_while_missing_ones_are_not_launched() -> None:
     """In a Capacity Block nothing may come back for what is given up."""
     count = world(group(16, 15, share=0.1))
-    assert "1 of 16 nodes of g are out of work already" in why(decide(count, [queued("n0")]), "n0")
+    assert "1 of 16 nodes of g is out of work already" in why(decide(count, [queued("n0")]), "n0")
 
 
 def test_pitfall_8_what_gathered_behind_a_pause_does_not_fire_at_once() -> None:

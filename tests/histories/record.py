@@ -61,7 +61,7 @@ async def parked_approved_held_resumed(play: Play, world: World) -> WorkflowHand
     await incident.press(OverrideName.APPROVE)
     await stuck.started.wait()
     await incident.press(OverrideName.HOLD)
-    await incident.until(lambda report: "Held by a human" in report.summary)
+    await incident.until(lambda report: "Held by" in report.summary)
     await incident.press(OverrideName.RESUME)
     await incident.until_phase(Phase.NEEDS_HUMAN)
     await incident.press(OverrideName.RESUME, reason="mended")

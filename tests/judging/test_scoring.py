@@ -173,7 +173,7 @@ def test_a_folder_of_records_is_scored_for_people_and_programs(tmp_path: Path) -
     table = scorecard(str(folder)).stdout
     assert "earned: 10 of 10 agreed" in table
     assert "mode: act" in table
-    assert "1 files are no reports" in table
+    assert "1 file is no report" in table
 
 
 @pytest.mark.parametrize("arguments", [(), ("somewhere", "--temporal")])

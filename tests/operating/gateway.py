@@ -5,10 +5,11 @@ status. It is no Temporal: nothing is asked of it but a refusal.
 """
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
+
+from tests.operating.accepting import accepting
 
 _PREFACE: Final = len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 _HEADERS, _SETTINGS, _PING = 1, 4, 6
@@ -21,33 +22,8 @@ _STATUS_200: Final = b"\x88"
 @contextmanager
 def refusing_gateway(grpc_status: int, message: str) -> Iterator[str]:
     """Run it for the length of the block, and yield its address."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    open_: list[socket.socket] = []
-    threads: list[threading.Thread] = []
-
-    def accept() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            open_.append(connection)
-            threads.append(threading.Thread(target=_serve, args=(connection, grpc_status, message)))
-            threads[-1].start()
-
-    accepting = threading.Thread(target=accept)
-    accepting.start()
-    try:
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        # shutdown wakes the threads in accept and recv; close alone would leave them there.
-        for each in (listener, *open_):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        for thread in (accepting, *threads):
-            thread.join()
-        for each in (listener, *open_):
-            each.close()
+    with accepting(lambda connection, _: _serve(connection, grpc_status, message)) as address:
+        yield address
 
 
 def _serve(connection: socket.socket, grpc_status: int, message: str) -> None:

@@ -3,7 +3,6 @@
 import select
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
+
+from tests.operating.accepting import accepting
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,13 @@ class Authority:
 
 
 @contextmanager
-def secured(target: str, server: Signed, clients: Authority | None = None) -> Iterator[str]:
-    """TLS before a server for the length of the block; yields its address. With ``clients`` they must show theirs."""
+def secured(
+    target: str, server: Signed, clients: Authority | None = None, came: bytearray | None = None
+) -> Iterator[str]:
+    """TLS before a server for the length of the block; yields its address. With ``clients`` they must show theirs.
+
+    ``came`` gets all that clients send.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(server.certificate, server.key)
     context.set_alpn_protocols(["h2"])
@@ -73,37 +79,15 @@ def secured(target: str, server: Signed, clients: Authority | None = None) -> It
         context.maximum_version = ssl.TLSVersion.TLSv1_2
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(clients.file)
-    listener = socket.create_server(("127.0.0.1", 0))
-    open_: list[socket.socket] = [listener]
-    threads: list[threading.Thread] = []
-
-    def accept() -> None:
-        while True:
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                return
-            secure = context.wrap_socket(client, server_side=True, do_handshake_on_connect=False)
-            open_.append(secure)
-            threads.append(threading.Thread(target=_serve, args=(secure, target, open_)))
-            threads[-1].start()
-
-    accepting = threading.Thread(target=accept)
-    accepting.start()
-    try:
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        # shutdown wakes the threads in accept and recv; close alone would leave them there.
-        for each in open_:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        for thread in (accepting, *threads):
-            thread.join()
-        for each in open_:
-            each.close()
+    with accepting(
+        lambda client, open_: _serve(client, target, open_, came),
+        lambda plain: context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False),
+    ) as address:
+        yield address
 
 
-def _serve(client: ssl.SSLSocket, target: str, open_: list[socket.socket]) -> None:
+def _serve(client: socket.socket, target: str, open_: list[socket.socket], came: bytearray | None) -> None:
+    assert isinstance(client, ssl.SSLSocket)
     with suppress(OSError):
         try:
             client.do_handshake()
@@ -124,4 +108,6 @@ def _serve(client: ssl.SSLSocket, target: str, open_: list[socket.socket]) -> No
                     client.shutdown(socket.SHUT_RDWR)
                     server.shutdown(socket.SHUT_RDWR)
                     return
+                if source is client and came is not None:
+                    came += data
                 (server if source is client else client).sendall(data)

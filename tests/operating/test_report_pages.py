@@ -30,7 +30,7 @@ def test_page_of_a_fleet_from_a_folder_of_records_needs_no_temporal(tmp_path: Pa
     assert done.returncode == ExitCode.OK, done.stderr
     assert "node-b" in page.read_text()
     assert "node-a" not in page.read_text()
-    assert "1 records could not be read" in page.read_text()
+    assert "1 record could not be read" in page.read_text()
 
 
 @pytest.mark.parametrize(

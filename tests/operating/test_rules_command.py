@@ -74,7 +74,7 @@ def test_every_listed_rule_can_be_shown_with_its_source() -> None:
 
 def test_rules_of_ones_own_come_first_and_are_checked(tmp_path: Path) -> None:
     folder = folder_with(tmp_path)
-    assert rules("check", folder).stdout.startswith("1 rules of your own can be used")
+    assert rules("check", folder).stdout.startswith("1 rule of your own can be used")
     assert "my-rule" in rules("test", "--rules", folder, "frobnicator 9 is on fire").stdout
 
 
@@ -100,7 +100,7 @@ def test_npd_configuration_becomes_rules_that_check_accepts(tmp_path: Path) -> N
     (tmp_path / "npd.json").write_text(json.dumps(npd))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "imported.yaml").write_text(rules("import-npd", str(tmp_path / "npd.json")).stdout)
-    assert "1 rules of your own" in rules("check", str(tmp_path / "mine")).stdout
+    assert "1 rule of your own" in rules("check", str(tmp_path / "mine")).stdout
     assert refused("import-npd", str(tmp_path / "none.json"))[1] == ExitCode.NO_INPUT
 
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 from temporalio.client import WorkflowExecutionStatus
@@ -72,6 +73,46 @@ async def test_each_program_reaches_it(fleet: Fleet, with_key: bool, monkeypatch
         worker = await connect(load_connection(), make_runtime(""), "worker")
         incident = worker.get_workflow_handle(incident_id(report.cluster, report.node, report.instance_id))
         assert (await incident.describe()).status is WorkflowExecutionStatus.RUNNING
+
+
+_HUFFMAN: Final = {
+    " ": "010100", "B": "1011101", "a": "00011", "c": "00100", "e": "00101", "r": "101100", "s": "01000", "t": "01001"
+}  # fmt: skip
+"""The codes of RFC 7541, appendix B, for the letters of the one value that is looked for."""
+
+
+def as_header(value: str) -> bytes:
+    """A header's value as HPACK writes it (RFC 7541, 5.2): its length, then Huffman's code, filled up with ones."""
+    bits = "".join(_HUFFMAN[letter] for letter in value)
+    octets = [bits[at : at + 8].ljust(8, "1") for at in range(0, len(bits), 8)]
+    return bytes([0x80 | len(octets), *(int(octet, 2) for octet in octets)])
+
+
+async def test_api_key_itself_is_in_what_each_program_sends(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dev server takes whoever comes: that the header is there is seen at the front, for each on its own."""
+    settings_of = {**WITHOUT_CERTIFICATE, "TEMPORAL_API_KEY": "secret"}
+    for program in (_status, _deliver, _work):
+        came = bytearray()
+        with secured(fleet.temporal.address, fleet.ours.sign("server"), came=came) as address:
+            settings = fleet.settings(address, **settings_of)
+            with monkeypatch.context() as patch:
+                surround(patch, settings)
+                await program(settings)
+        assert as_header("Bearer secret") in came, program.__name__
+
+
+async def _status(settings: dict[str, str]) -> None:
+    done = nodemend("status", **settings)
+    assert done.returncode == ExitCode.OK, done.stderr
+
+
+async def _deliver(_: dict[str, str]) -> None:
+    """The courier, which the detector and watch-cluster share."""
+    await TemporalSide().deliver(finding())
+
+
+async def _work(_: dict[str, str]) -> None:
+    await connect(load_connection(), make_runtime(""), "worker")
 
 
 def surround(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> None:

@@ -30,7 +30,7 @@ def waiting(step: Step, status: StepStatus, *, gate: bool = False) -> IncidentRe
     ids=["at a gate", "failed", "undecided", "past the point of no return"],
 )
 def test_what_is_offered_is_what_is_taken_where_the_incident_stands(report: IncidentReport, stand: Stand) -> None:
-    assert offered(report) == tuple(allowed(stand, report.steps[-1].step))
+    assert offered(report) == allowed(stand, report.steps[-1].step)
     assert OverrideName.ACKNOWLEDGE in offered(report)
 
 

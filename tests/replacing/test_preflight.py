@@ -70,7 +70,7 @@ CASES: dict[str, tuple[GroupFacts, GroupFinding, str]] = {
         "AWS itself",
     ),
     "A18": (facts(group=group(AvailabilityZones=["a", "b"])), GroupFinding.AZ_REBALANCE, "another zone"),
-    "fewer": (facts(group=group(DesiredCapacity=1)), GroupFinding.WANTS_FEWER, "has 2 instances and wants 1"),
+    "fewer": (facts(group=group(DesiredCapacity=1)), GroupFinding.WANTS_FEWER, "it has 2 and wants 1"),
     "max": (facts(group=group(MaxSize=2)), GroupFinding.AT_MAX, "maximum of 2"),
     "min": (facts(group=group(MinSize=2)), GroupFinding.AT_MIN, "minimum of 2"),
     "A5": (

@@ -24,7 +24,7 @@ _STEPS = (
     (Step.REPLACE, 388, 391, "The instance is marked unhealthy."),
     (Step.AWAIT_REPLACEMENT, 391, 655, "i-0fedcba9876543210 came as ip-10-0-17-9.us-west-2.compute.internal."),
     (Step.VERIFY, 655, 745, "Proven whole: 16 devices, driver 2.19, a probe that ran."),
-    (Step.CLOSE, 745, 812, "2 of 2 jobs run again and have passed their checkpoints; the old machine is gone."),
+    (Step.CLOSE, 745, 812, "2 of 2 jobs running again, past the checkpoint; the old machine is gone."),
 )
 
 

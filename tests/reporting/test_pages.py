@@ -163,7 +163,7 @@ def test_the_fleet_page_counts_by_cause_and_adds_up_what_was_saved() -> None:
     assert "2 replaced, 1 vetoed" in text
     assert "Steps saved824" in text
     assert "Accelerator-hours saved51.8" in text
-    assert "1 records could not be read" in text
+    assert "1 record could not be read" in text
 
 
 def test_a_fleet_without_incidents_says_so() -> None:

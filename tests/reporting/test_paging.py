@@ -1,6 +1,7 @@
 """What needs a human reaches one, once, in the shape of each place, and says when it is over (issue 8, "Paging")."""
 
 import json
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -144,7 +145,7 @@ def test_a_refusal_does_not_tell_the_address_which_is_the_secret(receiver: Recei
     with pytest.raises(NotTakenError) as refused:
         Slack(receiver.url).tell(Event.TRIGGER, alert())
     assert receiver.url not in str(refused.value)
-    with pytest.raises(NotTakenError) as unreachable:
+    with pytest.raises(NotTakenError, match="cannot be reached") as unreachable:
         Slack("http://127.0.0.1:1/services/T0/secret").tell(Event.TRIGGER, alert())
     assert "secret" not in str(unreachable.value)
 
@@ -161,6 +162,50 @@ async def test_a_place_that_takes_nothing_keeps_no_other_one_waiting_and_is_told
         receiver.closed = False
         await pager.look()
         assert (len(receiver.taken), len(other.taken)) == (1, 1)
+
+
+class Hanging(PlainJson):
+    """Takes the connection, and answers once it is let."""
+
+    name = "hanging"
+
+    def __init__(self, let_go: threading.Event) -> None:
+        super().__init__("http://127.0.0.1:1/never-asked")
+        self.let_go, self.asked = let_go, 0
+
+    def tell(self, *_: Any) -> None:
+        self.asked += 1
+        self.let_go.wait(60)
+
+
+@pytest.mark.asyncio
+async def test_a_place_that_hangs_has_no_other_one_paged_late(tmp_path: Path) -> None:
+    """One look after the other: the place that hangs is asked once, the other one hears of each alert."""
+    answer = threading.Event()
+    hanging, now = Hanging(answer), [alert()]
+    with receiving() as other:
+        pager = Pager(_reading(now), [hanging, PlainJson(other.url)], tmp_path / "pager.json")
+        try:
+            while len(other.taken) < 1:
+                await pager.look(within=0.05)
+            now.append(alert("remediate-test-node-2-i-2"))
+            while len(other.taken) < 2:
+                await pager.look(within=0.05)
+            assert hanging.asked == 1
+        finally:
+            answer.set()
+        while hanging.asked < 2:
+            await pager.look()
+    assert [one["alert"]["key"] for one in other.taken] == [one.key for one in now]
+
+
+@pytest.mark.parametrize(
+    ("refusals", "words"), [([500] * 4, "500"), ([403], "403")], ids=["it is broken", "it does not want"]
+)
+def test_who_takes_nothing_is_told_of_in_words(receiver: Receiver, refusals: list[int], words: str) -> None:
+    receiver.refusals = refusals
+    with pytest.raises(NotTakenError, match=f"answer.*{words}"):
+        PlainJson(receiver.url).tell(Event.TRIGGER, alert())
 
 
 @pytest.mark.asyncio

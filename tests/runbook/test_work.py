@@ -245,7 +245,7 @@ async def test_job_is_followed_until_it_is_past_its_checkpoint_and_that_is_in_th
     )  # fmt: skip
     spanning.scripts[ActivityName.FOLLOW_JOBS] = lambda _: gang.JobsFollowed(jobs=(seen,))
     report = await (await play.start(finding(data=DataTrust.TRUSTED))).result()
-    assert report.facts["work"] == "1 of 1 jobs run again and have passed their checkpoints"
+    assert report.facts["work"] == "1 of 1 job running again, past the checkpoint"
     assert "100 steps saved (6400 accelerator-seconds" in report.facts[f"resumed {JOB}"]
     (before, after) = spanning.arguments(ActivityName.WRITE_RECEIPTS)
     assert (before.followed, after.followed) == ((), (seen,))

@@ -115,15 +115,27 @@ class Pager:
         self._places = places
         self._state = state
         self._memory = _remembered(state)
+        self._telling: dict[str, asyncio.Task[None]] = {}
+        """By place: what it is told now."""
 
     def open_alerts(self) -> set[str]:
         """What some place was told and is not over."""
         return {key for told in self._memory.told.values() for key in told.alerts}
 
-    async def look(self) -> None:
-        """One look. A place that takes nothing now keeps no other one waiting, and is told with a later look."""
+    async def look(self, within: float | None = None) -> None:
+        """One look. A place that takes nothing now keeps no other one waiting, and is told with a later look.
+
+        ``within``: seconds after which one that takes long is left to itself, and is told no more until it has
+        answered; a receiver that hangs has the others paged late else.
+        """
         alerts = list(await self._read())
-        await asyncio.gather(*(self._tell(place, alerts) for place in self._places))
+        for place in self._places:
+            if place.name not in self._telling:
+                self._telling[place.name] = asyncio.create_task(self._tell(place, alerts), name=place.name)
+        done, _ = await asyncio.wait(self._telling.values(), timeout=within) if self._telling else (set(), set())
+        for task in done:
+            del self._telling[task.get_name()]
+            task.result()
 
     async def _tell(self, place: Webhook, alerts: Sequence[Alert]) -> None:
         for event, alert in list(self._memory.told.get(place.name, Told()).due(alerts)):
@@ -173,7 +185,7 @@ async def _page(settings: PagerSettings) -> None:
                 serving.callback(inbox.close)
                 _log.info("Acknowledgements are taken at %s: %s", inbox.url, ", ".join(believed))
             while not stopping.done():
-                await pager.look()
+                await pager.look(within=settings.page_every)
                 if standing and time.monotonic() >= due:
                     due = time.monotonic() + _STANDING_EVERY_S
                     await standing.tell(sources.seen)

@@ -10,6 +10,7 @@ from typing import Final
 from contract.budget import Limit
 from contract.budget_policy import AreaLimits, BudgetPolicy
 from contract.permit import PermitKind, PermitRequest
+from contract.words import counted
 from workflows.budget.ledger import GroupBook, Ledger, Scope
 from workflows.budget.refusal import Refusal
 
@@ -43,13 +44,15 @@ def group_refusal(book: GroupBook, request: PermitRequest, *, alone: bool = Fals
             names = ", ".join(heapq.nsmallest(_NAMED, scope.disrupted.difference(request.nodes)))
             return Refusal(
                 Limit.GROUP,
-                f"{scope.name} already has {others} of at most {limits.max_concurrent} nodes disrupted ({names})",
+                f"{scope.name} already has {others} of at most {counted(limits.max_concurrent, 'node')} disrupted "
+                f"({names})",
                 "It goes on when one of them is repaired.",
             )
         if request.node in scope.at_work and scope.working() - 1 < limits.min_working:
             return Refusal(
                 Limit.SPARE,
-                f"{scope.name} has {scope.working()} nodes at work and must keep {limits.min_working}: none is spare",
+                f"{scope.name} has {counted(scope.working(), 'node')} at work and must keep {limits.min_working}: "
+                "none is spare",
                 "It goes on when another node of the group works.",
             )
     share = limits.max_disrupted_share if request.kind is PermitKind.DISRUPTION else limits.max_quarantined_share
@@ -71,7 +74,7 @@ def cluster_refusal(ledger: Ledger, policy: BudgetPolicy, request: PermitRequest
         if others >= policy.max_disrupted:
             return Refusal(
                 Limit.CLUSTER,
-                f"the cluster already has {others} of at most {policy.max_disrupted} nodes disrupted",
+                f"the cluster already has {others} of at most {counted(policy.max_disrupted, 'node')} disrupted",
                 "It goes on when one of them is repaired.",
             )
     if ledger.cluster is None:
@@ -89,7 +92,8 @@ def _share_refusal(
     word = "out of work" if kind is PermitKind.DISRUPTION else "closed to the scheduler"
     return Refusal(
         limit,
-        f"{lost} of {scope.desired} nodes of {scope.name} are {word} already, {allowed} allowed",
+        f"{lost} of {counted(scope.desired, 'node')} of {scope.name} {'is' if lost == 1 else 'are'} {word} already, "
+        f"{allowed} allowed",
         f"It goes on when fewer than {allowed} are: when a node comes back or a missing one is launched.",
     )
 

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Final
 
 from contract.permit import BudgetState, PermitKind, QueuedRequest
+from contract.words import counted
 
 _MAX: Final = 4000
 _LINE_MAX: Final = 240
@@ -20,7 +21,7 @@ def page(state: BudgetState) -> str:
 def _headline(state: BudgetState) -> str:
     out = Counter(item.request.kind for item in state.held)
     used = ", ".join(f"{out[kind]} {kind}" for kind in PermitKind)
-    return f"**{len(state.held)} permits out ({used}), {len(state.queue)} wait**"
+    return f"**{counted(len(state.held), 'permit')} out ({used}), {counted(len(state.queue), 'waits', 'wait')}**"
 
 
 def _stops(state: BudgetState) -> str:
