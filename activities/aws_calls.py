@@ -60,20 +60,22 @@ def calling(action: str, *, absent: tuple[str, ...] = ()) -> Iterator[None]:
         if code in _DENIED:
             raise failure(
                 ErrorType.ACCESS_DENIED,
-                f"AWS refuses `{action}` ({code}: {message}). Grant it to the worker's role, or mend its credentials, "
-                "and press `resume`.",
+                f"AWS refuses `{action}` ({code}: {message}).",
+                "Grant it to the worker's role, or mend its credentials, and press `resume`.",
             ) from error
         busy = " Auto Scaling is at something else with this group." if code in _BUSY else ""
         raise failure(
-            ErrorType.UNREACHABLE, f"AWS answered {code} to `{action}`: {message}.{busy} It is tried again."
+            ErrorType.UNREACHABLE, f"AWS answered {code} to `{action}`: {message}.{busy}", "It is tried again."
         ) from error
     except (NoCredentialsError, PartialCredentialsError) as error:
         raise failure(
             ErrorType.ACCESS_DENIED,
-            f"There are no AWS credentials for `{action}`: {error}. Give the worker a role and press `resume`.",
+            f"There are no AWS credentials for `{action}`: {error}.",
+            "Give the worker a role and press `resume`.",
         ) from error
     except (BotoCoreError, ResponseParserError) as error:
         raise failure(
             ErrorType.UNREACHABLE,
-            f"AWS cannot be reached for `{action}`: {error}. It is tried again; check the network and AWS_REGION.",
+            f"AWS cannot be reached for `{action}`: {error}.",
+            "It is tried again; check the network and AWS_REGION.",
         ) from error

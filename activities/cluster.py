@@ -305,21 +305,21 @@ class Cluster:
         except HTTPError as error:
             raise failure(
                 ErrorType.UNREACHABLE,
-                f"The Kubernetes API at {self.address} cannot be reached ({type(error).__name__}). It is tried again; "
-                "check that it runs and that this worker may reach it.",
+                f"The Kubernetes API at {self.address} cannot be reached ({type(error).__name__}).",
+                "It is tried again; check that it runs and that this worker may reach it.",
             ) from error
 
     def _translated(self, error: ApiException, right: str, what: str) -> ApplicationError:
         if error.status in (401, 403):
             return failure(
                 ErrorType.ACCESS_DENIED,
-                f"Kubernetes refuses `{right}` ({what}): {error.reason}. Grant it to the worker's service account and "
-                "press `resume`.",
+                f"Kubernetes refuses `{right}` ({what}): {error.reason}.",
+                "Grant it to the worker's service account and press `resume`.",
             )
         return failure(
             ErrorType.UNREACHABLE,
-            f"The Kubernetes API at {self.address} answered {error.status} {error.reason} to `{right}` ({what}). It is "
-            "tried again; if it lasts, look at the API server.",
+            f"The Kubernetes API at {self.address} answered {error.status} {error.reason} to `{right}` ({what}).",
+            "It is tried again; if it lasts, look at the API server.",
         )
 
 

@@ -5,6 +5,14 @@ from temporalio.exceptions import ApplicationError
 from contract.names import NON_RETRYABLE, ErrorType
 
 
-def failure(kind: ErrorType, message: str) -> ApplicationError:
+class ActError(ApplicationError):
+    """How an act failed; ``what`` is its message without what an incident's reader is told to do."""
+
+    def __init__(self, kind: ErrorType, what: str, remedy: str) -> None:
+        super().__init__(f"{what} {remedy}".rstrip(), type=kind, non_retryable=kind in NON_RETRYABLE)
+        self.what = what
+
+
+def failure(kind: ErrorType, what: str, remedy: str = "") -> ActError:
     """An error of a type that the contract names; whether it is retried follows from the type."""
-    return ApplicationError(message, type=kind, non_retryable=kind in NON_RETRYABLE)
+    return ActError(kind, what, remedy)

@@ -19,11 +19,7 @@ def read_policy(file: Path | None) -> Policy:
     """
     if file is None:
         return Policy()
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{file} cannot be read: {error}.", "Name a policy file.", ExitCode.NO_INPUT) from error
-    policy, wrong = judged(text)
+    policy, wrong = judged(read_text(file))
     if policy is None:
         raise CommandError(
             "\n".join(f"{file}:{line}: {what}" for line, what in wrong),
@@ -31,6 +27,18 @@ def read_policy(file: Path | None) -> Policy:
             ExitCode.DATA,
         )
     return policy
+
+
+def read_text(file: Path) -> str:
+    """A policy file as it is.
+
+    Raises:
+        CommandError: it cannot be read.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{file} cannot be read: {error}.", "Name a policy file.", ExitCode.NO_INPUT) from error
 
 
 def judged(text: str) -> tuple[Policy | None, list[tuple[int, str]]]:

@@ -4,6 +4,7 @@ import os
 from typing import Any, Final
 
 import boto3
+import yaml
 from botocore.exceptions import NoRegionError
 from kubernetes import config
 from kubernetes.client import Configuration
@@ -30,9 +31,10 @@ def cluster_client() -> Cluster:
     """
     try:
         config.load_config()
-    except ConfigException as error:
+    except (ConfigException, yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+        # Of a kubeconfig that is no YAML, or of another shape, the client says what it stumbled over itself.
         raise StartError(
-            f"No Kubernetes cluster is configured: {str(error).rstrip('.')}.",
+            f"No Kubernetes cluster is configured: {' '.join(str(error).split()).rstrip('.')}.",
             "Set KUBECONFIG, or run in a pod with a service account.",
             ExitCode.CONFIG,
         ) from error

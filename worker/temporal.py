@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -164,8 +164,12 @@ async def register_search_attributes(client: Client) -> None:
     Raises:
         StartError: one is missing and may not be added from here, or has another type.
     """
-    known = await known_search_attributes(client)
-    wrong = [name for name, kind in _KINDS.items() if known.get(name, kind) != kind]
+    try:
+        known = await known_search_attributes(client)
+    except RPCError:
+        # Without the right to list, adding says what is wrong.
+        known = {}
+    wrong = mistyped(known)
     if wrong:
         raise StartError(
             f"Search attributes exist with another type: {', '.join(wrong)}.",
@@ -199,15 +203,20 @@ async def register_search_attributes(client: Client) -> None:
 
 
 async def known_search_attributes(client: Client) -> dict[str, int]:
-    """The namespace's search attributes and their types; none where they may not be listed."""
-    try:
-        answer = await client.operator_service.list_search_attributes(
-            ListSearchAttributesRequest(namespace=client.namespace), timeout=timedelta(seconds=30)
-        )
-    except RPCError:
-        # Without the right to list, adding says what is wrong.
-        return {}
+    """The namespace's search attributes and their types.
+
+    Raises:
+        RPCError: they may not be listed, or Temporal does not answer.
+    """
+    answer = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=client.namespace), timeout=timedelta(seconds=30)
+    )
     return {**answer.system_attributes, **answer.custom_attributes}
+
+
+def mistyped(known: Mapping[str, int]) -> list[SearchAttribute]:
+    """Our search attributes that exist with another type than ours: no worker starts there. Pure."""
+    return [name for name, kind in _KINDS.items() if known.get(name, kind) != kind]
 
 
 async def pollers(client: Client, queue: str) -> Sequence[PollerInfo]:

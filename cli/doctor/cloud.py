@@ -12,7 +12,9 @@ from typing import Any, Final, NamedTuple
 from botocore.exceptions import BotoCoreError, ClientError
 
 from activities.auto_scaling import tags_of
+from activities.aws_calls import CALL
 from activities.cluster import Cluster
+from activities.errors import ActError
 from cli.doctor.findings import Finding, Level, of_iam
 from contract.policy import GroupPolicy, Mode
 from contract.replacement import RebootMode
@@ -56,49 +58,64 @@ def looks(iam_policy: dict[str, Any]) -> list[str]:
 def rights(cluster: Cluster, namespace: str, groups: Sequence[Group]) -> Iterator[Finding]:
     """What AWS refuses to the worker."""
     session: Any = aws_session()
-    role = _role(cluster, session, namespace)
+    role, why_not = _role(cluster, session, namespace)
     if role:
         try:
-            yield from _simulated(session.client("iam"), role, groups)
+            yield from _simulated(session.client("iam", config=CALL), role, groups)
         except (ClientError, BotoCoreError) as error:
-            yield _unknown(f"IAM does not say what {role} may ({_code(error)})", "iam:SimulatePrincipalPolicy")
+            yield _unknown(
+                f"IAM does not say what {role} may ({_code(error)})",
+                "allow iam:SimulatePrincipalPolicy to whoever runs the doctor",
+            )
         else:
             return
     else:
-        missing = "eks:ListPodIdentityAssociations and eks:DescribePodIdentityAssociation"
-        yield _unknown("the worker's role cannot be found from here", missing)
+        yield _unknown(*why_not)
     yield from _dry_runs(session, groups)
 
 
-def _unknown(says: str, action: str) -> Finding:
+def _unknown(says: str, mend: str) -> Finding:
     return Finding(
         "IAM",
         Level.NOTE,
         says,
         "whether the worker may replace a machine shows with the first one; what follows holds for this caller alone",
-        f"allow {action} to whoever runs the doctor, or run it in a worker's pod",
+        mend,
     )
 
 
-def _role(cluster: Cluster, session: Any, namespace: str) -> str:
-    """The role that the worker's pods get; empty where that cannot be found out."""
+def _role(cluster: Cluster, session: Any, namespace: str) -> tuple[str, tuple[str, str]]:
+    """The role that the worker's pods get; where there is none to be found, why, and what to do."""
+    account = f"{namespace}/{Component.WORKER}"
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{Component.WORKER}"
-    account = cluster.read(path, "get serviceaccounts") or {}
-    annotated = (account.get("metadata", {}).get("annotations") or {}).get(IRSA)
-    if annotated:
-        return str(annotated)
     try:
-        eks = session.client("eks")
-        place = {"clusterName": os.environ.get("NODEMEND_CLUSTER", "-"), "namespace": namespace}
-        found = eks.list_pod_identity_associations(**place, serviceAccount=str(Component.WORKER))["associations"]
-        if not found:
-            return ""
-        one = eks.describe_pod_identity_association(
-            clusterName=place["clusterName"], associationId=found[0]["associationId"]
+        found = cluster.read(path, "get serviceaccounts") or {}
+    except ActError as error:
+        return "", (f"the worker's role cannot be found from here: {error.what}", "allow it to whoever runs the doctor")
+    if role := (found.get("metadata", {}).get("annotations") or {}).get(IRSA):
+        return str(role), ("", "")
+    name = os.environ.get("NODEMEND_CLUSTER", "")
+    if not name:
+        return "", (
+            f"the worker's role cannot be found from here: {account} has none by IRSA, and NODEMEND_CLUSTER is not set",
+            "set NODEMEND_CLUSTER to the EKS cluster's name, by which Pod Identity is asked",
         )
-        return str(one["association"]["roleArn"])
-    except (ClientError, BotoCoreError, KeyError):
-        return ""
+    try:
+        eks = session.client("eks", config=CALL)
+        place = {"clusterName": name, "namespace": namespace}
+        bound = eks.list_pod_identity_associations(**place, serviceAccount=str(Component.WORKER))["associations"]
+        if bound:
+            one = eks.describe_pod_identity_association(clusterName=name, associationId=bound[0]["associationId"])
+            return str(one["association"]["roleArn"]), ("", "")
+    except (ClientError, BotoCoreError) as error:
+        return "", (
+            f"the worker's role cannot be found from here: EKS does not say who {account} is ({_code(error)})",
+            "allow eks:ListPodIdentityAssociations and eks:DescribePodIdentityAssociation to whoever runs the doctor",
+        )
+    return "", (
+        f"{account} has no role, neither by IRSA nor by Pod Identity: it gets the node's, if any",
+        "bind a role to it (docs/aws.md; chart: aws.roles.worker)",
+    )
 
 
 def _simulated(iam: Any, role: str, groups: Sequence[Group]) -> Iterator[Finding]:
@@ -143,8 +160,8 @@ def _dry_runs(session: Any, groups: Sequence[Group]) -> Iterator[Finding]:
     refused = []
     for group in rebooting[:_GROUPS_MAX]:
         try:
-            session.client("ec2").reboot_instances(InstanceIds=[group.instance_id], DryRun=True)
-        except ClientError as error:
+            session.client("ec2", config=CALL).reboot_instances(InstanceIds=[group.instance_id], DryRun=True)
+        except (ClientError, BotoCoreError) as error:
             if _code(error) != "DryRunOperation":
                 refused.append(f"{group.document['AutoScalingGroupName']} ({_code(error)})")
     if refused:

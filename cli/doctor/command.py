@@ -18,7 +18,9 @@ _STYLES: Final = {"ok": "green", "note": "yellow", "wrong": "bold red"}
 
 
 def doctor(
-    policy: Annotated[Path | None, typer.Option("--policy", help="The workers' policy file; else the default.")] = None,
+    policy: Annotated[
+        Path | None, typer.Option("--policy", help="Policy file; else the ConfigMap of the workers.")
+    ] = None,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Kubernetes namespace of Nodemend.")] = "nodemend",
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -28,9 +30,10 @@ def doctor(
     """
     from cli.doctor.findings import Level
     from cli.doctor.look import examine
-    from cli.policy_document import read_policy
+    from cli.policy_document import read_text
 
-    found = asyncio.run(examine(read_policy(policy), namespace))
+    given = (str(policy), read_text(policy)) if policy else None
+    found = asyncio.run(examine(given, namespace))
     if output is not Output.TABLE:
         print_document([vars(one) for one in found], output)
     else:

@@ -52,9 +52,17 @@ class Finding:
     mend: str = ""
 
 
-def of_search_attributes(missing: Iterable[str], namespace: str) -> Finding:
-    """Without them an incident waits in its first task for ever."""
-    names = sorted(missing)
+def of_search_attributes(missing: Iterable[str], namespace: str, mistyped: Iterable[str] = ()) -> Finding:
+    """Without them an incident waits in its first task for ever; with another type no worker starts."""
+    names, others = sorted(missing), sorted(mistyped)
+    if others:
+        return Finding(
+            "search attributes",
+            Level.WRONG,
+            f"namespace {namespace} has {', '.join(others)} with another type",
+            "no worker starts in this namespace",
+            "remove them there (temporal operator search-attribute remove), or use a namespace of Nodemend's own",
+        )
     if not names:
         return Finding("search attributes", Level.OK, "all are registered")
     return Finding(
@@ -190,6 +198,17 @@ def of_group(name: str, found: Iterable[Found]) -> Iterator[Finding]:
         )
     if clean:
         yield Finding(f"group {name}", Level.OK, "nothing keeps it from replacing a machine")
+
+
+def of_invalid_policy(source: str, wrong: Iterable[tuple[int, str]]) -> Finding:
+    """A policy that no worker takes."""
+    return Finding(
+        "policy",
+        Level.WRONG,
+        f"{source} is no policy: " + _some([f"line {line}, {what}" for line, what in wrong]),
+        "workers go on with the policy before, and one that starts anew cannot; groups are judged by the default one",
+        "mend these lines (docs/policy.md), and look with `nodemend policy check`",
+    )
 
 
 def of_policy(policy: Policy, groups: Mapping[str, str | None]) -> Iterator[Finding]:

@@ -1,26 +1,34 @@
-"""Looks at a live installation: Temporal, the cluster and AWS. Reads only."""
+"""Looks at a live installation: Temporal, the cluster and AWS. Reads only.
+
+Whatever cannot be looked at is a finding of its own, and the rest is looked at all the same.
+"""
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from botocore.config import Config
 from kubernetes import client as kubernetes
-from temporalio.exceptions import ApplicationError
+from temporalio.client import Client
+from temporalio.service import RPCError
 
 from activities.auto_scaling import AutoScaling
-from activities.cluster import Cluster
+from activities.aws_calls import calling
+from activities.cluster import Cluster, Json
+from activities.errors import ActError
 from activities.identities import IdentityReader
-from activities.preflight import LAUNCHES_LATELY, GroupFacts, findings
-from cli.connection import connect
+from activities.machines.all import Machines
+from cli.connection import connect, explained
 from cli.doctor.cloud import Group, rights
 from cli.doctor.findings import (
     Finding,
     Level,
     of_detectors,
     of_group,
+    of_invalid_policy,
     of_policy,
     of_pollers,
     of_rights,
@@ -28,30 +36,46 @@ from cli.doctor.findings import (
     of_search_attributes,
 )
 from cli.errors import CommandError
-from contract.identity import NodeIdentity
+from cli.policy_document import judged
+from contract.acts import SurveyGroup
+from contract.identity import Fence, MachineKind, NodeIdentity, Target
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, SearchAttribute
 from contract.policy import Mode, Policy
 from contract.words import counted
 from deploy.components import NAMESPACE, Component
 from deploy.rights.__main__ import recorded
 from deploy.rights.calls import ANYWHERE, Call
-from worker.clients import auto_scaling_client, cluster_client
+from worker.clients import auto_scaling_client, aws_session, cluster_client
 from worker.errors import StartError
-from worker.temporal import known_search_attributes, pollers
+from worker.temporal import known_search_attributes, mistyped, pollers
 
 _AT_ONCE: Final = 50
 _DAEMON_SETS: Final = "/apis/apps/v1/daemonsets"
 _DEPLOYMENTS: Final = "/apis/apps/v1/deployments"
+_POLICY_VOLUME: Final = "policy"
+"""Of the chart's worker: where it has its policy from (``deploy/helm/nodemend/templates/worker.yaml``)."""
+_POLICY_KEY: Final = "policy.yaml"
+_FIRST_CALL: Final = Config(connect_timeout=5, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})
+"""Whether AWS answers at all: the acts' own patience would have whoever runs the doctor wait for minutes."""
+_BY_NOBODY: Final = Fence(incident_id="", run_id="")
+"""For looks that an incident would take: a look writes nothing, so that its fence is never read."""
 
 
-async def examine(policy: Policy, namespace: str) -> list[Finding]:
-    """Everything that can be looked at from here; what cannot be reached is a finding, too."""
+async def examine(given: tuple[str, str] | None, namespace: str) -> list[Finding]:
+    """Everything that can be looked at from here; what cannot be reached is a finding, too.
+
+    Args:
+        given: name and text of a policy file; None for the policy that the workers have.
+        namespace: Kubernetes namespace of the installation.
+    """
     found = await _of_temporal()
     try:
         cluster = cluster_client()
     except StartError as error:
-        return [*found, Finding("cluster", Level.WRONG, str(error), "nothing of it was looked at")]
-    return found + await asyncio.to_thread(lambda: list(_of_cluster(cluster, policy, namespace)))
+        told = _judged(*given)[1] if given else []
+        unseen = "detectors, rights, other repairers and groups were not looked at"
+        return [*found, Finding("cluster", Level.WRONG, error.what, unseen, error.remedy), *told]
+    return found + await asyncio.to_thread(lambda: list(_of_cluster(cluster, given, namespace)))
 
 
 async def _of_temporal() -> list[Finding]:
@@ -60,33 +84,93 @@ async def _of_temporal() -> list[Finding]:
     except CommandError as error:
         what, _, remedy = str(error).partition("\n")
         return [Finding("Temporal", Level.WRONG, what, "no incident starts or goes on", remedy)]
+    found = [Finding("Temporal", Level.OK, f"answers, namespace {client.namespace}")]
+    looks: dict[str, Callable[[], Awaitable[Finding]]] = {"search attributes": lambda: _of_attributes(client)}
+    for queue in (TASK_QUEUE, BUDGET_TASK_QUEUE):
+        looks[f"workers of {queue}"] = lambda queue=queue: _of_queue(client, queue)  # type: ignore[misc]
+    for about, look in looks.items():
+        try:
+            found.append(await look())
+        except RPCError as error:
+            what, _, remedy = str(explained(error)).partition("\n")
+            found.append(Finding(about, Level.WRONG, what, "whether they are there is not known", remedy))
+    return found
+
+
+async def _of_attributes(client: Client) -> Finding:
     known = await known_search_attributes(client)
-    queues = [of_pollers(queue, len(await pollers(client, queue))) for queue in (TASK_QUEUE, BUDGET_TASK_QUEUE)]
-    return [
-        Finding("Temporal", Level.OK, f"answers, namespace {client.namespace}"),
-        of_search_attributes({str(name) for name in SearchAttribute} - set(known), client.namespace),
-        *queues,
-    ]
+    missing = {str(name) for name in SearchAttribute} - set(known)
+    return of_search_attributes(missing, client.namespace, mistyped(known))
 
 
-def _of_cluster(cluster: Cluster, policy: Policy, namespace: str) -> Iterator[Finding]:
+async def _of_queue(client: Client, queue: str) -> Finding:
+    return of_pollers(queue, len(await pollers(client, queue)))
+
+
+def _of_cluster(cluster: Cluster, given: tuple[str, str] | None, namespace: str) -> Iterator[Finding]:
     try:
         nodes = cluster.nodes()
-        leases = cluster.read(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", "list leases") or {}
-        daemon_sets = cluster.read(_DAEMON_SETS, "list daemonsets.apps") or {}
-        deployments = cluster.read(_DEPLOYMENTS, "list deployments.apps") or {}
-    except ApplicationError as error:
-        yield Finding("cluster", Level.WRONG, error.message, "nothing of it was looked at")
+    except ActError as error:
+        yield _unseen("cluster", error, "nothing of it was looked at", "check KUBECONFIG, and what its user may list")
+        if given:
+            yield from _judged(*given)[1]
         return
     yield Finding("cluster", Level.OK, f"answers, {counted(len(nodes), 'node')}")
     yield from _of_rights(cluster, namespace)
-    yield from of_detectors(nodes, leases.get("items", []), datetime.now(UTC))
-    yield from of_rivals([*daemon_sets.get("items", []), *deployments.get("items", [])])
     try:
-        yield from _of_groups(cluster, auto_scaling_client(), nodes, policy, namespace)
-    except (StartError, ApplicationError) as error:
-        said = error.message if isinstance(error, ApplicationError) else str(error)
-        yield Finding("AWS", Level.WRONG, said, "groups and policy were not looked at")
+        leases = _listed(cluster, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", "leases")
+        yield from of_detectors(nodes, leases, datetime.now(UTC))
+    except ActError as error:
+        yield _unseen("detectors", error, "whether each node has a detector that sees is not known")
+    workloads: list[Json] = []
+    for path, kind in ((_DAEMON_SETS, "daemonsets.apps"), (_DEPLOYMENTS, "deployments.apps")):
+        try:
+            workloads += _listed(cluster, path, kind)
+        except ActError as error:
+            yield _unseen("other repairers", error, "whether another repairs the same nodes is not known")
+    yield from of_rivals(workloads)
+    policy, told = _judged(*given) if given else _installed(cluster, workloads, namespace)
+    yield from told
+    try:
+        aws = auto_scaling_client()
+    except StartError as error:
+        yield Finding("AWS", Level.WRONG, error.what, "groups and IAM were not looked at", error.remedy)
+        return
+    yield from _of_groups(cluster, aws, nodes, policy, namespace)
+
+
+def _listed(cluster: Cluster, path: str, kind: str) -> list[Json]:
+    items: list[Json] = (cluster.read(path, f"list {kind}") or {}).get("items", [])
+    return items
+
+
+def _unseen(about: str, error: ActError, means: str, mend: str = "allow it to whoever runs the doctor") -> Finding:
+    return Finding(about, Level.WRONG, error.what, means, mend)
+
+
+def _judged(source: str, text: str) -> tuple[Policy | None, list[Finding]]:
+    policy, wrong = judged(text)
+    return policy, [] if policy else [of_invalid_policy(source, wrong)]
+
+
+def _installed(cluster: Cluster, workloads: list[Json], namespace: str) -> tuple[Policy | None, list[Finding]]:
+    """The policy that the workers have by their ConfigMap; None, and why, where there is none."""
+    for one in workloads:
+        if (one["metadata"]["namespace"], one["metadata"]["name"]) != (namespace, str(Component.WORKER)):
+            continue
+        for volume in one["spec"]["template"]["spec"].get("volumes", []):
+            if volume["name"] == _POLICY_VOLUME and (name := volume.get("configMap", {}).get("name")):
+                try:
+                    held = cluster.read(f"/api/v1/namespaces/{namespace}/configmaps/{name}", "get configmaps") or {}
+                except ActError as error:
+                    mend = "allow it to whoever runs the doctor, or give --policy"
+                    return None, [_unseen("policy", error, "groups are judged by the default policy", mend)]
+                if (text := held.get("data", {}).get(_POLICY_KEY)) is not None:
+                    return _judged(f"ConfigMap {namespace}/{name}", text)
+                says = f"ConfigMap {namespace}/{name} has no {_POLICY_KEY}"
+                return None, [of_invalid_policy(says, [(1, "nothing is there, and workers do not start")])]
+    says = f"no workers of the chart in {namespace}, and no --policy: groups are judged by the default policy"
+    return None, [Finding("policy", Level.NOTE, says, "it acts on nothing", "give --policy FILE, or --namespace")]
 
 
 def _of_rights(cluster: Cluster, namespace: str) -> Iterator[Finding]:
@@ -94,12 +178,13 @@ def _of_rights(cluster: Cluster, namespace: str) -> Iterator[Finding]:
     for component in Component:
         calls = [call for call in recorded() if call.component == component]
         try:
-            denied = [call for call in calls if not _may(reviews, call, namespace)]
-        except kubernetes.ApiException as error:
+            with cluster.calling("create subjectaccessreviews.authorization.k8s.io", str(component)):
+                denied = [call for call in calls if not _may(reviews, call, namespace)]
+        except ActError as error:
             yield Finding(
                 f"rights of {component}",
                 Level.NOTE,
-                f"they cannot be asked for ({error.status} {error.reason})",
+                f"they cannot be asked for: {error.what}",
                 mend="run the doctor as somebody who may create subjectaccessreviews.authorization.k8s.io",
             )
             return
@@ -113,46 +198,53 @@ def _may(reviews: Any, call: Call, namespace: str) -> bool:
     attributes |= {"subresource": subresource} if subresource else {}
     attributes |= {"name": call.name} if call.name else {}
     answer = reviews.create_subject_access_review(
-        {"spec": {"user": f"system:serviceaccount:{namespace}:{call.component}", "resourceAttributes": attributes}}
+        {"spec": {"user": f"system:serviceaccount:{namespace}:{call.component}", "resourceAttributes": attributes}},
+        _request_timeout=(5.0, 30.0),
     )
     return bool(answer.status.allowed)
 
 
 def _of_groups(
-    cluster: Cluster, aws: AutoScaling, nodes: list[dict[str, Any]], policy: Policy, namespace: str
+    cluster: Cluster, aws: AutoScaling, nodes: list[Json], policy: Policy | None, namespace: str
 ) -> Iterator[Finding]:
-    name = os.environ.get("NODEMEND_CLUSTER", "")
-    looking = IdentityReader(cluster, aws)
-    # Of each group, one machine stands for all.
-    groups: dict[str, NodeIdentity] = {}
-    # Questions that come together are one call of AWS.
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as executor:
-        identities = list(executor.map(lambda node: looking.of(name, node), nodes))
-    for identity in identities:
-        if identity.group:
-            groups.setdefault(identity.group, identity)
+    try:
+        with calling("autoscaling:DescribeAutoScalingGroups"):
+            aws_session().client("autoscaling", config=_FIRST_CALL).describe_auto_scaling_groups(MaxRecords=1)
+        groups = _groups(cluster, aws, nodes)
+    except ActError as error:
+        means = "groups, what IAM allows, and whether the policy names groups that there are, were not looked at"
+        yield _unseen(
+            "AWS", error, means, "check the network, AWS_REGION and the credentials of whoever runs the doctor"
+        )
+        return
+    machines = Machines(cluster, aws)
     known: list[Group] = []
     for group, identity in sorted(groups.items()):
-        holds = policy.for_node(group, identity.nodegroup)
-        facts = _facts(aws, group, identity)
-        yield from of_group(group, findings(facts, holds.replacement))
-        if facts.group:
-            known.append(Group(dict(facts.group), identity.instance_id or "", holds))
+        holds = (policy or Policy()).for_node(group, identity.nodegroup)
+        survey = SurveyGroup(target=Target(identity=identity, fence=_BY_NOBODY), rules=holds.replacement)
+        try:
+            yield from of_group(group, machines.of(identity).survey(survey, failed_repairs=0).findings)
+            document = aws.group(group) if identity.kind is MachineKind.AUTO_SCALING else None
+        except ActError as error:
+            yield _unseen(f"group {group}", error, "whether a machine of it can be replaced is not known")
+            continue
+        if document:
+            known.append(Group(dict(document), identity.instance_id or "", holds))
     # Groups that are repaired come first: no more than some are asked about.
     known.sort(key=lambda one: one.policy.mode is not Mode.ACT)
     yield from rights(cluster, namespace, known)
-    yield from of_policy(policy, {group: identity.nodegroup for group, identity in groups.items()})
+    if policy:
+        yield from of_policy(policy, {group: identity.nodegroup for group, identity in groups.items()})
 
 
-def _facts(aws: AutoScaling, name: str, identity: NodeIdentity) -> GroupFacts:
-    group = aws.group(name)
-    now = datetime.now(UTC)
-    return GroupFacts(
-        identity=identity,
-        now=now,
-        group=group,
-        hooks=aws.hooks(name),
-        refreshes=aws.refreshes(name),
-        activities=aws.activities(name, now - LAUNCHES_LATELY),
-        nodegroup=aws.nodegroup(group),
-    )
+def _groups(cluster: Cluster, aws: AutoScaling, nodes: list[Json]) -> dict[str, NodeIdentity]:
+    """Of each group, one machine that stands for all."""
+    name, looking = os.environ.get("NODEMEND_CLUSTER", ""), IdentityReader(cluster, aws)
+    # Questions that come together are one call of AWS.
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as executor:
+        identities = list(executor.map(lambda node: looking.of(name, node), nodes))
+    groups: dict[str, NodeIdentity] = {}
+    for identity in identities:
+        if identity.group:
+            groups.setdefault(identity.group, identity)
+    return groups

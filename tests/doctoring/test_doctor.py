@@ -23,10 +23,10 @@ pytestmark = pytest.mark.stack
 
 
 def examined(
-    stack: Stack, policy: Path, namespace: str = NAMESPACE, **environment: str
+    stack: Stack, policy: Path | None, namespace: str = NAMESPACE, **environment: str
 ) -> tuple[int, dict[str, list[dict[str, Any]]]]:
     done = nodemend(
-        *("doctor", "--policy", str(policy), "--namespace", namespace, "--output", "json"),
+        *("doctor", *(("--policy", str(policy)) if policy else ()), "--namespace", namespace, "--output", "json"),
         **{**stack.environment(), **environment},
     )
     found: dict[str, list[dict[str, Any]]] = {}
@@ -127,3 +127,84 @@ def test_temporal_that_is_away_is_a_finding_and_the_rest_is_looked_at(
     assert "cannot be reached" in found["Temporal"][0]["says"]
     assert found["Temporal"][0]["mend"]
     assert {one["level"] for one in found[f"group {group}"]} <= {"ok", "note"}
+
+
+def test_aws_that_is_away_is_one_finding_and_a_policy_that_is_none_another(
+    local_stack: Stack, node_group: MakeNodeGroup, tmp_path: Path
+) -> None:
+    node_group(1)
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("default: {mode: kill}\n")
+    code, found = examined(local_stack, policy, AWS_ENDPOINT_URL="http://127.0.0.1:9")
+    assert code == ExitCode.FAILED
+    (away,), (broken,) = found["AWS"], found["policy"]
+    assert "cannot be reached" in away["says"]
+    assert "line 1, default.mode" in broken["says"]
+    assert all(one["level"] == "wrong" and one["means"] and one["mend"] for one in (away, broken))
+    assert {"Temporal", "detectors", "rights of nodemend-worker"} <= found.keys()
+
+
+def test_without_a_file_the_policy_is_the_one_that_the_workers_have(
+    local_stack: Stack, node_group: MakeNodeGroup, namespace: str
+) -> None:
+    group = node_group(1).name
+    labels = {"app": "worker"}
+    pods = {
+        "containers": [{"name": "worker", "image": "x"}],
+        "volumes": [{"name": "policy", "configMap": {"name": "of-their-own"}}],
+    }
+    worker = {
+        "metadata": {"name": "nodemend-worker"},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pods},
+        },
+    }
+    held = {"metadata": {"name": "of-their-own"}, "data": {"policy.yaml": f"groups: {{{group}: {{mode: act}}}}"}}
+    with local_stack.kubernetes.connected() as api:
+        client.CoreV1Api(api).create_namespaced_config_map(namespace, held)
+        client.AppsV1Api(api).create_namespaced_deployment(namespace, worker)
+        _, found = examined(local_stack, None, namespace=namespace)
+        assert [one["says"] for one in found["policy"]] == [f"acts on {group}"]
+
+        held["data"] = {"policy.yaml": "mode: act"}
+        client.CoreV1Api(api).replace_namespaced_config_map("of-their-own", namespace, held)
+        code, found = examined(local_stack, None, namespace=namespace)
+    assert code == ExitCode.FAILED
+    assert f"ConfigMap {namespace}/of-their-own is no policy: line 1, mode" in found["policy"][0]["says"]
+
+
+def test_doctor_says_each_thing_that_whoever_runs_it_may_not_look_at(
+    local_stack: Stack, node_group: MakeNodeGroup, namespace: str, tmp_path: Path
+) -> None:
+    group = node_group(1).name
+    role = f"looks-at-nodes-{namespace}"
+    with local_stack.kubernetes.connected() as api:
+        core, rbac = client.CoreV1Api(api), client.RbacAuthorizationV1Api(api)
+        core.create_namespaced_service_account(namespace, {"metadata": {"name": "nobody"}})
+        rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
+        rbac.create_cluster_role({"metadata": {"name": role}, "rules": rules})
+        subject = {"kind": "ServiceAccount", "name": "nobody", "namespace": namespace}
+        of = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+        rbac.create_cluster_role_binding({"metadata": {"name": role}, "roleRef": of, "subjects": [subject]})
+        try:
+            asked = core.create_namespaced_service_account_token("nobody", namespace, {"spec": {}})
+            config = yaml.safe_load(Path(local_stack.environment()["KUBECONFIG"]).read_text())
+            config["users"][0]["user"] = {"token": asked.status.token}
+            (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+            code, found = examined(local_stack, None, namespace=namespace, KUBECONFIG=str(tmp_path / "kubeconfig"))
+        finally:
+            rbac.delete_cluster_role_binding(role)
+            rbac.delete_cluster_role(role)
+    assert code == ExitCode.FAILED
+    assert found["cluster"][0]["level"] == "ok"
+    refused = [*found["detectors"], *found["other repairers"]]
+    assert len(refused) == 3
+    for one in [*refused, found["rights of nodemend-detector"][0], found["IAM"][0]]:
+        assert "Kubernetes refuses" in one["says"]
+        # What an incident's reader would press means nothing here.
+        assert "press" not in one["says"]
+        assert one["mend"]
+    # The group's machines are AWS's to tell of.
+    assert f"group {group}" in found

@@ -7,10 +7,11 @@ import pytest
 
 from cli.doctor import findings as doctor
 from cli.doctor.findings import Finding, Level
-from contract.names import DETECTOR_LEASE_PREFIX
+from contract.names import DETECTOR_LEASE_PREFIX, SearchAttribute
 from contract.policy import GroupPolicy, Mode, Policy
 from contract.replacement import Answer, Found, GroupFinding
 from deploy.rights.calls import Call
+from worker.temporal import mistyped
 
 NOW = datetime(2026, 12, 2, tzinfo=UTC)
 
@@ -118,3 +119,9 @@ def test_nobody_who_polls_and_attributes_that_are_missing_are_wrong() -> None:
     for found in (doctor.of_pollers("nodemend", 0), doctor.of_search_attributes({"NodeName"}, "default")):
         assert found.level is Level.WRONG
         assert says_all(found)
+
+
+def test_search_attribute_of_another_type_is_wrong_though_none_is_missing() -> None:
+    found = doctor.of_search_attributes((), "default", mistyped(dict.fromkeys(SearchAttribute, 1)))
+    assert (found.level, "NeedsHuman" in found.says) == (Level.WRONG, True)
+    assert says_all(found)
