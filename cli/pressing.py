@@ -24,6 +24,14 @@ _REMEDIES: Final = {
     "extension": "Give a duration such as PT30M or PT2H, at most PT24H.",
     "plan": "Give the digest that the gate shows, such as 1a2b3c4d.",
 }
+_WRONG: Final = {
+    "string_too_short": "is empty",
+    "string_too_long": "is too long",
+    "time_delta_parsing": "is no duration",
+    "greater_than": "is not above zero",
+    "less_than_equal": "is too long",
+}
+"""In words, by pydantic's type of the error."""
 _UNANSWERED: Final = frozenset(
     {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED, RPCStatusCode.UNIMPLEMENTED}
 )
@@ -52,8 +60,11 @@ async def press_override(
         said = {"by": by, "reason": reason, "id": act or uuid.uuid4().hex, **more}
         override = Override.model_validate(said)
     except ValidationError as error:
-        wrong = {str(problem["loc"][0]): problem["msg"] for problem in error.errors()}
-        problems = "; ".join(f"--{option}: {message}" for option, message in wrong.items())
+        wrong = {
+            str(problem["loc"][0]): _WRONG.get(problem["type"], f"is wrong: {problem['msg']}")
+            for problem in error.errors()
+        }
+        problems = "; ".join(f"--{option} {what}" for option, what in wrong.items())
         remedy = " ".join(dict.fromkeys(_REMEDIES.get(option, "") for option in wrong)).strip()
         raise CommandError(f"{problems}.", remedy or "Nothing was changed.", ExitCode.USAGE) from error
     try:
