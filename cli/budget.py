@@ -22,7 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from cli.errors import CommandError
 from cli.incidents import QUERY_PATIENCE
-from cli.pressing import Pressed
+from cli.pressing import WHO_AND_WHY, Pressed, why_refused, wrong_options
 from cli.views import elapsed
 from contract.budget import BudgetOrder
 from contract.names import BUDGET_QUERY, BUDGET_TASK_QUEUE, FLEET_BUDGET, BudgetOrderName, ExitCode, budget_id
@@ -69,8 +69,8 @@ async def tell_budget(
     try:
         order = BudgetOrder(by=by, reason=reason, group=group)
     except ValidationError as error:
-        wrong = "; ".join(f"--{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())
-        raise CommandError(f"{wrong}.", "Say who says so and why: both are in the record.", ExitCode.USAGE) from error
+        problems = "; ".join(f"--{option} {what}" for option, what in wrong_options(error).items())
+        raise CommandError(f"{problems}.", WHO_AND_WHY, ExitCode.USAGE) from error
     start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
         FLEET_BUDGET,
         BudgetState(cluster=cluster),
@@ -84,7 +84,7 @@ async def tell_budget(
             name, order, start_workflow_operation=start, result_type=str, rpc_timeout=_ANSWER_WITHIN
         )
     except WorkflowUpdateFailedError as error:
-        raise CommandError(str(error.cause), "Nothing was changed.", ExitCode.FAILED) from error
+        raise CommandError(why_refused(error), "Nothing was changed.", ExitCode.FAILED) from error
     except WorkflowUpdateRPCTimeoutOrCancelledError:
         return await _leave_a_signal(client, cluster, name, order)
     except RPCError as error:

@@ -31,6 +31,7 @@ QUERY_PATIENCE: Final = timedelta(seconds=3)
 LISTED_MAX: Final = 2000
 """Incidents that are listed at most, newest first."""
 _CANDIDATES_MAX: Final = 200
+_NEAR_MAX: Final = 5
 _VISIBLE_WITHIN_S: Final = 2.0
 """Temporal lists a workflow a moment after its start."""
 _KINDS: Final = ("remediate", "drill")
@@ -78,11 +79,7 @@ async def find(client: Client, cluster: str, target: str, *, open_only: bool = F
     until = asyncio.get_running_loop().time() + _VISIBLE_WITHIN_S
     while not (found := [item async for item in _of_node(client, cluster, target)]):
         if asyncio.get_running_loop().time() > until:
-            raise CommandError(
-                f"There is no incident of {target!r} in cluster {cluster!r}.",
-                "`nodemend status --all` lists them; give a node's name or an incident's id.",
-                ExitCode.NO_INPUT,
-            )
+            raise await _unknown(client, cluster, target)
         await asyncio.sleep(0.2)
     running = [item for item in found if item.is_open]
     if len(running) > 1:
@@ -144,6 +141,18 @@ async def _meant(incident: Listed) -> tuple[str, str] | None:
         (request,) = await converter.decode(list(started.input.payloads), [RemediationRequest])
         return request.cluster, request.node
     return None
+
+
+async def _unknown(client: Client, cluster: str, target: str) -> CommandError:
+    """Whoever gave half a name, or the machine's, is told the whole: nothing is pressed on a guess."""
+    near = [item async for item in listed(client, cluster, open_only=True) if target in item.handle.id]
+    meant = ", ".join(item.report.node if item.report else item.handle.id for item in near[:_NEAR_MAX])
+    return CommandError(
+        f"There is no incident of {target!r} in cluster {cluster!r}.",
+        f"Did you mean {meant}? " * bool(near)
+        + "`nodemend status --all` lists them; give a node's name or an incident's id.",
+        ExitCode.NO_INPUT,
+    )
 
 
 def _nothing_to_press(target: str, incident: Listed) -> CommandError:

@@ -1,6 +1,7 @@
 """Arguments that several commands share, and the words that end each one's help."""
 
 import os
+import pwd
 from typing import Annotated, Final
 
 import typer
@@ -15,9 +16,17 @@ ours · {ExitCode.NO_PERMISSION} refused credentials · {ExitCode.CONFIG} a sett
 stopped by Ctrl-C."""
 
 
+def _user() -> str:
+    """Who is logged in; cron jobs and shells in a pod have no ``USER``, and their account has a name all the same."""
+    try:
+        return os.environ.get("USER") or os.environ.get("LOGNAME") or pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return ""
+
+
 ReasonOption = Annotated[str, typer.Option("--reason", "-r", help="Why; it is in the record.")]
 ByOption = Annotated[str, typer.Option("--by", help="Who; it is in the record.")]
-USER: Final = os.environ.get("USER", "")
+USER: Final = _user()
 GroupOption = Annotated[str | None, typer.Option("--group", help="One node group; left out: the whole cluster.")]
 ActOption = Annotated[str, typer.Option("--id", help="Identity of this act; the same id applies once.")]
 TargetArgument = Annotated[str, typer.Argument(help="A node's name, or an incident's id.")]

@@ -16,14 +16,22 @@ from contract.names import ExitCode, OverrideName
 from contract.override import Override
 
 _ANSWER_WITHIN: Final = timedelta(seconds=8)
-_WHO_AND_WHY: Final = "Say who presses and why: both are in the incident's record."
+WHO_AND_WHY: Final = "Say who presses and why: both are in the record."
 _REMEDIES: Final = {
-    "by": _WHO_AND_WHY,
-    "reason": _WHO_AND_WHY,
+    "by": WHO_AND_WHY,
+    "reason": WHO_AND_WHY,
     "id": "Give your own identity of this act in at most 100 characters, or none.",
     "extension": "Give a duration such as PT30M or PT2H, at most PT24H.",
     "plan": "Give the digest that the gate shows, such as 1a2b3c4d.",
 }
+_WRONG: Final = {
+    "string_too_short": "is empty",
+    "string_too_long": "is too long",
+    "time_delta_parsing": "is no duration",
+    "greater_than": "is not above zero",
+    "less_than_equal": "is too long",
+}
+"""In words, by pydantic's type of the error."""
 _UNANSWERED: Final = frozenset(
     {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED, RPCStatusCode.UNIMPLEMENTED}
 )
@@ -52,15 +60,14 @@ async def press_override(
         said = {"by": by, "reason": reason, "id": act or uuid.uuid4().hex, **more}
         override = Override.model_validate(said)
     except ValidationError as error:
-        wrong = {str(problem["loc"][0]): problem["msg"] for problem in error.errors()}
-        problems = "; ".join(f"--{option}: {message}" for option, message in wrong.items())
+        wrong = wrong_options(error)
+        problems = "; ".join(f"--{option} {what}" for option, what in wrong.items())
         remedy = " ".join(dict.fromkeys(_REMEDIES.get(option, "") for option in wrong)).strip()
         raise CommandError(f"{problems}.", remedy or "Nothing was changed.", ExitCode.USAGE) from error
     try:
         answer: str = await handle.execute_update(name, override, result_type=str, rpc_timeout=_ANSWER_WITHIN)
     except WorkflowUpdateFailedError as error:
-        why = error.cause.message if isinstance(error.cause, ApplicationError) else str(error.cause)
-        raise CommandError(why, "Nothing was changed.", ExitCode.FAILED) from error
+        raise CommandError(why_refused(error), "Nothing was changed.", ExitCode.FAILED) from error
     except WorkflowUpdateRPCTimeoutOrCancelledError:
         return await _signal(handle, name, override)
     except RPCError as error:
@@ -83,3 +90,13 @@ async def _signal(handle: Handle, name: OverrideName, override: Override) -> Pre
         "applied, or refused and recorded, as soon as a worker runs.",
         applied=False,
     )
+
+
+def wrong_options(error: ValidationError) -> dict[str, str]:
+    """What is wrong with each option, in words."""
+    return {str(one["loc"][0]): _WRONG.get(one["type"], f"is wrong: {one['msg']}") for one in error.errors()}
+
+
+def why_refused(error: WorkflowUpdateFailedError) -> str:
+    """The sentence that the workflow refused with."""
+    return error.cause.message if isinstance(error.cause, ApplicationError) else str(error.cause)

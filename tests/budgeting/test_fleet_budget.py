@@ -157,7 +157,7 @@ async def test_pause_of_one_group_is_lifted_by_its_own_resume(budget: Budget) ->
     await tell(budget, BudgetOrderName.PAUSE, group="g")
     with pytest.raises(WorkflowUpdateFailedError) as refused:
         await tell(budget, BudgetOrderName.RESUME)
-    assert "the whole cluster is not paused" in str(refused.value.cause)
+    assert "There is no pause of the whole cluster" in str(refused.value.cause)
     assert "Still paused: g" in str(refused.value.cause)
     await tell(budget, BudgetOrderName.RESUME, group="g")
     assert not (await state(budget)).pauses

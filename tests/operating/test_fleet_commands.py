@@ -93,7 +93,7 @@ async def test_budget_that_nobody_asked_is_empty(environment: dict[str, str]) ->
 async def test_who_and_why_are_needed_and_a_target_excludes_a_group(environment: dict[str, str]) -> None:
     code, _, said = await run(environment, "pause", "--by", "", "--reason", "x")
     assert code == ExitCode.USAGE
-    assert "--by" in said
+    assert said.splitlines() == ["--by is empty.", "Say who presses and why: both are in the record."]
     code, _, said = await run(environment, "resume", "node-1", *WHO, "--group", "g")
     assert code == ExitCode.USAGE
     assert "do not go together" in said

@@ -5,6 +5,8 @@ Without workers, for that is when operators have the least to go by.
 
 import asyncio
 import json
+import os
+import pwd
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,6 +45,33 @@ async def test_node_without_an_incident_is_not_found_though_a_longer_name_has_on
     assert done.returncode == ExitCode.NO_INPUT
     assert "nodemend status --all" in done.stderr
     assert await signals(neighbour) == []
+
+
+@pytest.mark.parametrize("given", ["trn1-77", "i-00112233"], ids=["half a name", "the machine's"])
+async def test_who_gives_half_a_name_or_the_machine_s_is_told_the_whole_and_nothing_is_pressed(
+    fleet: Fleet, given: str
+) -> None:
+    node = "ip-trn1-77.us-west-2.compute.internal"
+    meant = await fleet.start(node, instance="i-0011223344556677")
+    done = await fleet.press(given)
+    assert done.returncode == ExitCode.NO_INPUT
+    assert f"Did you mean {meant.id}?" in done.stderr
+    assert await signals(meant) == []
+
+
+async def test_who_has_no_user_in_the_environment_is_known_by_the_account(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cron job, or a shell in a pod."""
+    for variable in ("USER", "LOGNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    meant = await fleet.start("gpu-1")
+    done = await fleet.command("hold", "gpu-1", "--reason", "r")
+    assert done.returncode == ExitCode.OK, done.stderr
+    history = await meant.fetch_history()
+    [pressed] = [event for event in history.events if event.HasField("workflow_execution_signaled_event_attributes")]
+    [said] = pressed.workflow_execution_signaled_event_attributes.input.payloads
+    assert json.loads(said.data)["by"] == pwd.getpwuid(os.getuid()).pw_name
 
 
 async def test_cluster_and_node_that_make_the_same_id_are_told_apart(fleet: Fleet) -> None:

@@ -38,9 +38,11 @@ def _apply(
     others = tuple(pause for pause in pauses if pause.group != order.group)
     pause = Pause(group=order.group, by=order.by, reason=order.reason, at=now)
     if name is BudgetOrderName.PAUSE:
-        return True, f"No new permits for {pause.place}. What was granted before goes on.", (*others, pause)
+        # Whoever misspelt a group would think that it is paused.
+        alone = ", the group of exactly this name (`nodemend status` shows a node's)" if order.group else ""
+        return True, f"No new permits for {pause.place}{alone}. What was granted before goes on.", (*others, pause)
     still = ", ".join(f"{other.place} (by {other.by}: {other.reason})" for other in others)
     remains = f" Still paused: {still}." if still else ""
     if len(others) == len(pauses):
-        return False, f"{pause.place} is not paused.{remains}", pauses
+        return False, f"There is no pause of {pause.place}.{remains}", pauses
     return True, f"Permits for {pause.place} are granted again, as the limits allow.{remains}", others
