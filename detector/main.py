@@ -15,9 +15,10 @@ from pydantic import ValidationError
 
 from contract.names import ExitCode
 from contract.payload_keys import FOLDER_SETTING, NAME_SETTING, KeyringError, load_keyring
+from contract.wrong_settings import wrong_settings
 from detector.catalogue import CatalogueError, compile_catalogue
 from detector.settings import DetectorSettings
-from detector.usage import problems, tell_usage
+from detector.usage import tell_usage
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - tmpfs; mkdtemp makes a folder of our own in it
 _MORE: Final = (
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             load_keyring(os.environ)
         _become_watch(settings)
     except ValidationError as error:
-        for problem in problems(error, DetectorSettings):
+        for problem in wrong_settings(error, DetectorSettings):
             _say(problem)
         return ExitCode.CONFIG
     except KeyringError as error:

@@ -12,14 +12,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kubernetes import client, config
+from kubernetes import client
 from kubernetes.client import ApiException
-from kubernetes.config import ConfigException
 from pydantic import ValidationError
-from urllib3.exceptions import HTTPError
 
 from contract.names import EVENT_SOURCE, FINDING_DIGESTS_ANNOTATION, FINDINGS_ANNOTATION
 from contract.proof import digest, with_digest
+from detector.api_server import Conflict, Missing, configure, translated
 from detector.carried import with_report
 from detector.conditions import LOG_HEALTH
 from detector.evidence import device_count, neuron_counters
@@ -156,7 +155,7 @@ class NodeSide:
         owner = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": node["metadata"]["uid"]}
         try:
             self._call(what, "PATCH", f"{leases}/{name}", {"spec": spec})
-        except _Missing:
+        except Missing:
             body = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": {**spec, "acquireTime": now}}
             self._call(what, "POST", leases, body)
 
@@ -186,31 +185,21 @@ class NodeSide:
         }
         try:
             self._call("create events", "POST", _EVENTS, body)
-        except _Conflict:
+        except Conflict:
             update = {"count": body["count"], "lastTimestamp": last, "message": body["message"]}
             # It may have expired in between; the next report of the same finding makes it again.
-            with suppress(_Missing):
+            with suppress(Missing):
                 self._call("patch events", "PATCH", f"{_EVENTS}/{name}", update)
 
     def _node(self) -> dict[str, Any] | None:
         try:
             return self._call(f"get nodes {self._name}", "GET", f"{_NODES}/{self._name}")
-        except _Missing:
+        except Missing:
             return None
 
     def _api(self) -> Any:
         if self._client is None:
-            try:
-                # Not `load_config`: it talks to standard output each time.
-                if os.environ.get("KUBERNETES_SERVICE_HOST") and not os.environ.get("KUBECONFIG"):
-                    config.load_incluster_config()
-                else:
-                    config.load_kube_config()
-            except ConfigException as error:
-                raise Trouble(
-                    f"No Kubernetes cluster is configured ({error}): run in a pod with a service account, or set "
-                    "KUBECONFIG."
-                ) from error
+            configure()
             # Not `CoreV1Api`, which imports half a second of models: an incident waits for what this writes.
             self._client = client.ApiClient()
         return self._client
@@ -218,7 +207,7 @@ class NodeSide:
     def _call(self, what: str, verb: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         api = self._api()
         sends = _STRATEGIC if verb == "PATCH" else "application/json"
-        try:
+        with translated(what, "detector"):
             method, url, headers, sent, _ = api.param_serialize(
                 verb,
                 path,
@@ -232,29 +221,6 @@ class NodeSide:
                 raise ApiException(status=response.status, reason=response.reason)
             answer: dict[str, Any] = json.loads(data)
             return answer
-        except ApiException as error:
-            again = f"Kubernetes answered {error.status} {error.reason} to `{what}`: it is tried again."
-            if error.status == 404:
-                raise _Missing(again) from error
-            if error.status == 409:
-                raise _Conflict(again) from error
-            if error.status in (401, 403):
-                raise Trouble(
-                    f"Kubernetes refuses `{what}` ({error.reason}): grant it to the detector's service account."
-                ) from error
-            raise Trouble(again) from error
-        except (HTTPError, ValueError) as error:
-            raise Trouble(
-                f"The Kubernetes API cannot be reached ({type(error).__name__}): it is tried again."
-            ) from error
-
-
-class _Missing(Trouble):
-    """404. Where nobody expects it, it passes: the Node was just deleted, say."""
-
-
-class _Conflict(Trouble):
-    """409, likewise: another Node has the name now."""
 
 
 def instance_of(node: dict[str, Any]) -> str | None:

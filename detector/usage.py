@@ -1,14 +1,14 @@
-"""What a process that is set up by environment variables alone says of them: its help, and which of them is wrong."""
+"""What a process that is set up by environment variables alone says of them: its help."""
 
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from pydantic import AliasChoices, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from contract.names import ExitCode
+from contract.wrong_settings import variable_of
 
 Variable = tuple[str, str, str]
 """Name, default, meaning."""
@@ -33,23 +33,6 @@ def tell_usage(
     ]
     print("\n".join(lines), file=sys.stdout if asked else sys.stderr)
     return ExitCode.OK if asked else ExitCode.USAGE
-
-
-def problems(error: ValidationError, settings: type[BaseSettings]) -> Iterator[str]:
-    """Each wrong variable, why it is wrong, and its value."""
-    names = {name: variable_of(name, field) for name, field in settings.model_fields.items()}
-    for problem in error.errors():
-        where = str(problem["loc"][0])
-        wrong = problem["msg"].removeprefix("Value error, ")
-        why = "must be set" if problem["type"] == "missing" else f"{wrong} (is {problem['input']!r})"
-        yield f"{names.get(where, where)}: {why}"
-
-
-def variable_of(name: str, field: FieldInfo) -> str:
-    """The environment variable of a setting."""
-    if isinstance(field.validation_alias, AliasChoices):
-        return str(field.validation_alias.choices[0])
-    return f"NODEMEND_{name.upper()}"
 
 
 def _default(field: FieldInfo) -> str:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from contract.names import ExitCode
 from contract.policy import Policy
-from worker.errors import StartError, problems
+from worker.errors import StartError
 
 _log = logging.getLogger(__name__)
 
@@ -63,5 +63,14 @@ def _load(path: Path) -> Policy:
 
 
 def _broken(path: Path, error: Exception) -> str:
-    detail = problems(error) if isinstance(error, ValidationError) else str(error).replace("\n", " ")
+    detail = _fields(error) if isinstance(error, ValidationError) else str(error).replace("\n", " ")
     return f"The policy file {path} is not valid: {detail}."
+
+
+def _fields(error: ValidationError) -> str:
+    """Each wrong field with its value, in one sentence."""
+    found = []
+    for item in error.errors():
+        value = "" if item["type"] == "missing" else f" (is {item['input']!r})"
+        found.append(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}{value}")
+    return "; ".join(found)

@@ -6,36 +6,29 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import ValidationError
 from temporalio.client import Client
 
 from contract.names import ExitCode
-from worker.errors import StartError, problems
+from contract.wrong_settings import wrong_settings
+from worker.errors import StartError
 from worker.logs import configure_logs
+from worker.settings import ProcessSettings
 
 _log = logging.getLogger(__name__)
-PREFIX = "NODEMEND_"
 
 
-class Settings(Protocol):
-    """What every process is set."""
-
-    @property
-    def log_level(self) -> str:
-        """Least severe log level."""
+S = TypeVar("S", bound=ProcessSettings)
 
 
-S = TypeVar("S", bound=Settings)
-
-
-def run(command: str, settings: Callable[[], S], work: Callable[[S], Coroutine[Any, Any, None]]) -> int:
+def run(command: str, settings: type[S], work: Callable[[S], Coroutine[Any, Any, None]]) -> int:
     """Work until told to stop. Returns the exit code; what waiting does not mend ends it at once, and is said."""
     try:
         given = settings()
     except ValidationError as error:
-        print(f"{command}: {problems(error, PREFIX).upper()}", file=sys.stderr)
+        print(f"{command}: {'; '.join(wrong_settings(error, settings))}", file=sys.stderr)
         return ExitCode.CONFIG
     configure_logs(given.log_level)
     try:

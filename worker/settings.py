@@ -7,10 +7,18 @@ from pydantic import Field, SecretStr, StringConstraints, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
-class WorkerSettings(BaseSettings):
-    """``NODEMEND_*`` of ``nodemend work``. A missing or wrong one is refused by name."""
+class ProcessSettings(BaseSettings):
+    """``NODEMEND_*`` of every process of the control plane. A missing or wrong one is refused by name."""
 
     model_config = SettingsConfigDict(env_prefix="NODEMEND_", extra="ignore", frozen=True)
+
+    log_level: str = Field(
+        default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe log level."
+    )
+
+
+class WorkerSettings(ProcessSettings):
+    """``NODEMEND_*`` of ``nodemend work``."""
 
     cluster: Annotated[str, StringConstraints(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")] = Field(
         description="Name of the cluster: part of every incident id. The detectors must use the same."
@@ -44,9 +52,6 @@ class WorkerSettings(BaseSettings):
     )
     cloudwatch: bool = Field(
         default=False, description="Tell CloudWatch of faults (namespaces NeuronHealthCheck and Nodemend)."
-    )
-    log_level: str = Field(
-        default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe log level."
     )
 
     @field_validator("health_address", "metrics_address")

@@ -59,7 +59,13 @@ def _sections() -> Iterator[str]:
         ]
     )
     yield "\n".join(
-        ["## A question", "", "| it says | |", "|---|---|", *(f"| {says} | {do} |" for says, do in _QUESTIONS.items())]
+        [
+            "## A question",
+            "",
+            "| it says | what to do |",
+            "|---|---|",
+            *(f"| {says} | {do} |" for says, do in _QUESTIONS.items()),
+        ]
     )
 
 

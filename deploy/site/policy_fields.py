@@ -59,7 +59,7 @@ def _parts(annotation: Any) -> Iterator[Any]:
 
 def _table(model: type[BaseModel]) -> str:
     told = _said_below(model)
-    rows = ["| field | default | | |", "|---|---|---|---|"]
+    rows = ["| field | default | values | meaning |", "|---|---|---|---|"]
     for name, field in model.model_fields.items():
         kind = _kind(field)
         rows.append(f"| `{name}` | {_default(field)} | {kind} | {told.get(name, '')} |")

@@ -5,21 +5,18 @@ own Lease and ConfigMap. It can neither cordon, taint, evict nor delete.
 """
 
 import json
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
-from kubernetes import client, config
-from kubernetes.client import ApiException
-from kubernetes.config import ConfigException
-from urllib3.exceptions import HTTPError
+from kubernetes import client
 
 from contract.names import CLUSTER_FINDING_DIGESTS_ANNOTATION, WATCH_CLUSTER
 from contract.proof import with_digest
+from detector.api_server import Conflict, Missing, configure, translated
 from detector.cluster.view import Json
 from detector.trouble import Hopeless, Trouble
 
+COMPONENT: Final = "watch-cluster"
 PAGE: Final = 50
 """Nodes per page, some 15 KB each on EKS. A whole page, as text and as objects, is memory beside what is kept: pages of
 250 cost 20 MB more."""
@@ -29,18 +26,6 @@ _LEASE_CALL_S: Final = (2.0, 3.0)
 """A Lease that is held for ten seconds must be asked for more than once in them."""
 _MERGE: Final = "application/merge-patch+json"
 _TRIES: Final = 4
-
-
-class Missing(Trouble):
-    """404."""
-
-
-class Conflict(Trouble):
-    """409: somebody else was faster."""
-
-
-class Gone(Trouble):
-    """410: so old a version is no longer known."""
 
 
 class Api:
@@ -57,16 +42,7 @@ class Api:
         Raises:
             Trouble: there is no cluster configured.
         """
-        try:
-            if os.environ.get("KUBERNETES_SERVICE_HOST") and not os.environ.get("KUBECONFIG"):
-                config.load_incluster_config()
-            else:
-                config.load_kube_config()
-        except ConfigException as error:
-            raise Trouble(
-                f"No Kubernetes cluster is configured ({error}): run in a pod with a service account, or set "
-                "KUBECONFIG."
-            ) from error
+        configure()
         return cls(client.ApiClient())
 
     def pages(self, of: str, *where: str) -> Iterator[Json]:
@@ -184,31 +160,7 @@ class Api:
     def _read(
         self, what: str, call: Any, *arguments: Any, within: tuple[float, float] = _CALL_S, **options: Any
     ) -> Json:
-        with translated(what):
+        with translated(what, COMPONENT):
             answer = call(*arguments, **options, _request_timeout=within, _preload_content=False)
             found: Json = json.loads(answer.data)
             return found
-
-
-@contextmanager
-def translated(what: str) -> Iterator[None]:
-    """Errors of the client in words.
-
-    Raises:
-        Missing, Conflict, Gone, Trouble: as the API server answered, or did not.
-    """
-    try:
-        yield
-    except ApiException as error:
-        kinds = {404: Missing, 409: Conflict, 410: Gone}
-        if error.status in (401, 403):
-            raise Trouble(
-                f"Kubernetes refuses `{what}` ({error.reason}): grant it to the service account of watch-cluster "
-                "(docs/watch-cluster.md lists what it needs)."
-            ) from error
-        kind = kinds.get(error.status or 0, Trouble)
-        raise kind(f"Kubernetes answered {error.status} {error.reason} to `{what}`: it is tried again.") from error
-    except (HTTPError, ValueError) as error:
-        raise Trouble(
-            f"The Kubernetes API cannot be reached for `{what}` ({type(error).__name__}): it is tried again."
-        ) from error

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from contract.names import WATCH_CLUSTER
-from detector.cluster.api import Api, Conflict
+from detector.api_server import Conflict
+from detector.cluster.api import Api
 from detector.cluster.view import Json
 from detector.trouble import Trouble
 

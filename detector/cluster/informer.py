@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from kubernetes.watch import Watch
 
-from detector.cluster.api import Api, Gone, translated
+from detector.api_server import Gone, translated
+from detector.cluster.api import COMPONENT, Api
 from detector.cluster.view import Lens, NodeView
 from detector.trouble import Trouble
 
@@ -164,7 +165,7 @@ class Informer:
         watch: Any = Watch  # the stubs are older than the package
         self._watch = watch(return_type="object")
         try:
-            with translated("watch nodes"):
+            with translated("watch nodes", COMPONENT):
                 events = self._watch.stream(
                     self._api.core.list_node,
                     resource_version=self._version,

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from contract.names import ExitCode
 from contract.payload_keys import KeyringError, load_keyring
+from contract.wrong_settings import wrong_settings
 from detector.catalogue import CatalogueError
 from detector.cluster.api import Api
 from detector.cluster.documents import load_rules
@@ -26,7 +27,7 @@ from detector.cluster.settings import WatchSettings
 from detector.cluster.watching import TICK_S, Watching
 from detector.exporter import Exporter
 from detector.trouble import Trouble
-from detector.usage import problems, tell_usage
+from detector.usage import tell_usage
 
 _STUCK_S: Final = 120.0
 """A round that takes longer than its calls may (each is bounded) does not end."""
@@ -151,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         load_keyring(os.environ)
         replica = Replica(settings)
     except ValidationError as error:
-        for problem in problems(error, WatchSettings):
+        for problem in wrong_settings(error, WatchSettings):
             say(problem)
         return ExitCode.CONFIG
     except CatalogueError as error:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.posting import NotTakenError
 from activities.preserve import write_whole
@@ -30,7 +29,7 @@ from worker.paging.sources import Sources
 from worker.paging.standing import Standing
 from worker.paging.webhooks import PagerDuty, PlainJson, Slack, Webhook
 from worker.process import connected, run, told_to_stop
-from worker.settings import split_address
+from worker.settings import ProcessSettings, split_address
 from worker.temporal import connect, load_connection, make_runtime
 
 _log = logging.getLogger(__name__)
@@ -40,10 +39,8 @@ _STANDING_EVERY_S: Final = 60.0
 _PAGERDUTY: Final = "https://events.pagerduty.com/v2/enqueue"
 
 
-class PagerSettings(BaseSettings):
+class PagerSettings(ProcessSettings):
     """``NODEMEND_*`` of ``nodemend page``."""
-
-    model_config = SettingsConfigDict(env_prefix="NODEMEND_", extra="ignore", frozen=True)
 
     cluster: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
     record_dir: Path = Path("records")
@@ -60,7 +57,6 @@ class PagerSettings(BaseSettings):
     slack_signing_secret: SecretStr = SecretStr("")
     page_every: float = Field(default=15.0, gt=0, description="Seconds between two looks.")
     cloudwatch: bool = Field(default=False, description="Tell CloudWatch how things stand (namespace Nodemend).")
-    log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
 
     def places(self) -> list[Webhook]:
         """Where alerts are told.
