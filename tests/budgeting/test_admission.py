@@ -195,6 +195,8 @@ def test_pitfall_2_outage_of_a_zone_stops_repairs_in_it_whatever_its_groups_say(
     admission = decide(count, [queued("n29", zone="a"), queued("n1", zone="b")])
     assert granted(admission) == ["n1"]
     assert admission.waiting[0].limit is Limit.ZONE
+    assert "the network or the control plane" in admission.waiting[0].releases
+    assert "raise the share in the policy" in admission.waiting[0].releases, "what a human can do"
 
 
 def test_quarantine_has_limits_of_its_own() -> None:

@@ -250,6 +250,12 @@ class Fleet(RuleBasedStateMachine):
                 machine.works = machine.works or not any(
                     item.request.node == machine.name for item in self.held.values()
                 )
+            # Where most of a place is dead nobody is replaced: an outage ends, or a human ends it.
+            for place in (*GROUPS, *ZONES, "c"):
+                dead = [machine for machine in self.members(place) if not machine.works]
+                if len(dead) >= 3 and len(dead) >= 0.55 * len(self.members(place)):
+                    for machine in dead:
+                        machine.works = True
             self.now += timedelta(hours=1)
             self.decide()
         raise AssertionError(f"still waiting: {[(i.request.token, i.reason) for i in self.queue.values()]}")

@@ -89,12 +89,18 @@ def _share_refusal(
     lost, allowed = scope.lost(kind, node), max(1, math.floor(share * scope.desired))
     if lost < allowed or (dead_go_ahead and _goes_ahead(scope, lost, request)):
         return None
+    releases = f"It goes on when fewer than {allowed} are: when a node comes back or a missing one is launched."
+    if dead_go_ahead and not scope.has(kind, node) and _is_outage(scope, lost):
+        releases = (
+            f"Most of {scope.name} is lost, which is the network or the control plane more often than its machines: "
+            f"{releases} If they are dead indeed, replace some by hand, or raise the share in the policy for a while."
+        )
     word = "out of work" if kind is PermitKind.DISRUPTION else "closed to the scheduler"
     return Refusal(
         limit,
         f"{lost} of {counted(scope.desired, 'node')} of {scope.name} {'is' if lost == 1 else 'are'} {word} already, "
         f"{allowed} allowed",
-        f"It goes on when fewer than {allowed} are: when a node comes back or a missing one is launched.",
+        releases,
     )
 
 
@@ -108,9 +114,14 @@ def _goes_ahead(scope: Scope, lost: int, request: PermitRequest) -> bool:
     """
     if scope.has(request.kind, request.node):
         return False
-    if lost + 1 >= _OUTAGE_NODES and lost + 1 >= _OUTAGE_SHARE * scope.desired:
+    if _is_outage(scope, lost):
         return False
     return request.kind is PermitKind.QUARANTINE or scope.disrupted <= set(request.nodes)
+
+
+def _is_outage(scope: Scope, lost: int) -> bool:
+    """Whether most of the scope is lost, with one more."""
+    return lost + 1 >= _OUTAGE_NODES and lost + 1 >= _OUTAGE_SHARE * scope.desired
 
 
 def _share(limits: AreaLimits, kind: PermitKind) -> float:
