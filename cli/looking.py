@@ -3,6 +3,8 @@
 By query while workers run, else from memo and result, so that it can be read without them.
 """
 
+import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -14,11 +16,15 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.forced_end import WORDS, closed_by_force, forced_end
 from activities.memo import memo_of
-from cli.incidents import QUERY_PATIENCE, Handle
+from cli.incidents import QUERY_PATIENCE, Handle, Listed
 from contract.incident import IncidentReport
-from contract.names import INCIDENT_QUERY, Outcome
+from contract.names import INCIDENT_QUERY, Outcome, Phase
 from contract.trail import TRAIL
 
+_ASKED_MAX: Final = 30
+"""As many incidents are asked at once how they stand: more would keep workers from their work."""
+_GLANCE: Final = timedelta(seconds=1)
+"""For their answers: the whole fleet is to be there in two seconds, without workers too."""
 _PATIENCE: Final = timedelta(seconds=5)
 """With Temporal itself: the SDK's own retries would be silent for longer."""
 
@@ -67,6 +73,26 @@ async def look(handle: Handle) -> Look:
         return seen
     run = handle._client.get_workflow_handle(handle.id, run_id=description.run_id)
     return replace(seen, report=closed_by_force(seen.report, await forced_end(run, seen.status)))
+
+
+async def as_of_now(found: Sequence[Listed]) -> list[Listed]:
+    """The same, the newest that work as their workers know them: the memo is written where an incident changes phase.
+
+    The rest, and what no worker answers for, stay as noted. What waits for a human was noted when it began to.
+    """
+    works = [one for one in found if one.is_open and not (one.report and one.report.phase is Phase.NEEDS_HUMAN)]
+    asked = works[:_ASKED_MAX]
+    reports = await asyncio.gather(*(_live(one.handle) for one in asked))
+    live = {one.handle.id: report for one, report in zip(asked, reports, strict=True) if report}
+    return [replace(one, report=live.get(one.handle.id, one.report)) if one.is_open else one for one in found]
+
+
+async def _live(handle: Handle) -> IncidentReport | None:
+    try:
+        report: IncidentReport = await handle.query(INCIDENT_QUERY, result_type=IncidentReport, rpc_timeout=_GLANCE)
+    except (WorkflowQueryFailedError, RPCError):
+        return None
+    return report
 
 
 async def _seen(handle: Handle, description: WorkflowExecutionDescription) -> Look:

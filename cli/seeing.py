@@ -23,13 +23,14 @@ def status(
     async def ask() -> None:
         from cli.connection import cluster, connect
         from cli.incidents import listed, read_budget
+        from cli.looking import as_of_now
         from cli.views import status_view
 
         name = cluster()
         client = await connect()
         # Side by side: without workers the budget takes seconds not to answer.
         asking = asyncio.create_task(read_budget(client, name), name="ask-budget")
-        found = [incident async for incident in listed(client, name, open_only=not everything)]
+        found = await as_of_now([one async for one in listed(client, name, open_only=not everything)])
         budget = await asking
         if output is not Output.TABLE:
             incidents = [

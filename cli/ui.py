@@ -14,7 +14,9 @@ def saved_views(base: str, group: str, signature: str, now: datetime) -> Iterato
     day_ago = (now.astimezone(UTC) - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     views = {
         "Open incidents": _OPEN,
-        "Needs a human": f"{_OPEN} AND {SearchAttribute.NEEDS_HUMAN}=true",
+        # A fleet that a common cause holds needs one too.
+        "Needs a human": f'WorkflowType IN ("{REMEDIATE_NODE}", "{FLEET_BUDGET}") AND ExecutionStatus="Running" AND '
+        f"{SearchAttribute.NEEDS_HUMAN}=true",
         "Last 24 h": f'WorkflowType="{REMEDIATE_NODE}" AND StartTime>"{day_ago}"',
         "Budget": f'WorkflowType="{FLEET_BUDGET}"',
     }

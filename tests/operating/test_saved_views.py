@@ -16,4 +16,5 @@ def test_each_view_is_a_query_and_a_name_that_survive_the_link() -> None:
     assert found["Fault hbm/3/A&B"]["query"][0].endswith('FaultSignature="hbm/3/A&B"')
     assert 'StartTime>"2026-12-01T03:00:00Z"' in found["Last 24 h"]["query"][0]
     assert "NeedsHuman=true" in found["Needs a human"]["query"][0]
+    assert '"FleetBudget"' in found["Needs a human"]["query"][0], "a held fleet needs one too"
     assert 'NodeGroup="trn1"' in found["Group trn1"]["query"][0]

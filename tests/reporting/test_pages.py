@@ -126,6 +126,7 @@ def test_a_screen_reader_is_told_the_language_the_headings_and_what_a_cell_is_ab
         assert len(page.named("h1")) == 1
         assert len(page.named("main")) == 1
         assert all(head.get("scope") in ("col", "row") for head in page.named("th"))
+        assert all(table.get("aria-label") for table in page.named("table")), "it is in the list of tables by its name"
         # A picture has a name and words, or is passed by because the number stands beside it.
         for picture in page.named("svg"):
             assert picture.get("aria-hidden") or (picture["role"] == "img" and picture["aria-labelledby"])

@@ -1,6 +1,7 @@
 """What a waiting incident tells people to type and to send is taken as it stands: out of its text, into a shell."""
 
 import asyncio
+import json
 import os
 import re
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from contract.gates import Gate
 from contract.names import ActivityName, ErrorType, ExitCode, Outcome, OverrideName, Phase, Step
 from tests.operating.command import clean_environment
-from tests.runbook.world import Incident, Play, World, fails, fast
+from tests.runbook.world import Incident, Play, Stuck, World, fails, fast
 
 pytestmark = [pytest.mark.temporal, pytest.mark.thorough, pytest.mark.asyncio(loop_scope="session")]
 
@@ -117,3 +118,19 @@ async def test_each_line_that_watch_offers_is_taken_where_it_is_offered(play: Pl
         await other.until_phase(Phase.NEEDS_HUMAN)
         done = await pasted(line.replace(incident.node, other.node), play)
         assert done.returncode == ExitCode.OK, (line, done.stderr)
+
+
+async def test_status_shows_what_an_incident_does_now_and_not_what_was_noted_last(play: Play, world: World) -> None:
+    """Its memo is written where it changes phase: long before it drains."""
+    draining = Stuck()
+    world.on(ActivityName.DRAIN_NODE, draining)
+    incident = await play.start()
+    await draining.started.wait()
+    await incident.until(lambda report: report.steps[-1].step is Step.DRAIN)
+    seen = await pasted("nodemend status --output json", play)
+    [report] = [
+        one["report"] for one in json.loads(seen.stdout)["incidents"] if one["incident_id"] == incident.handle.id
+    ]
+    assert report["steps"][-1]["step"] == Step.DRAIN
+    draining.let_go.set()
+    assert (await incident.result()).outcome is Outcome.REPLACED
