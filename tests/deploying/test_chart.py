@@ -7,6 +7,7 @@ and read the difference.
 import copy
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,18 @@ def test_what_is_rendered_is_as_it_was_read(case: str) -> None:
     if os.environ.get("NODEMEND_GOLDEN") == "write":
         path.write_text(text)
     assert text == path.read_text(), "see the docstring of this file"
+
+
+def test_values_of_the_installation_page_are_taken() -> None:
+    page = (ROOT / "docs" / "install-eks.md").read_text(encoding="utf-8")
+    written = re.search(r'```yaml title="values.yaml"\n(.*?)```', page, re.DOTALL)
+    policy = re.search(r"```yaml\n(policy:.*?)```", page, re.DOTALL)
+    assert written
+    assert policy
+    kinds = {o["kind"] for o in rendered(yaml.safe_load(written[1]) | yaml.safe_load(policy[1]))}
+    # What its lines switch on is there: CloudWatch's metrics come from the pager.
+    assert {"DaemonSet", "ServiceMonitor", "PrometheusRule"} <= kinds
+    assert "nodemend-pager" in {o["metadata"]["name"] for o in rendered(yaml.safe_load(written[1]))}
 
 
 def derived_sources() -> dict[tuple[str, str, str], Json]:

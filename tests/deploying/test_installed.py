@@ -112,6 +112,9 @@ async def test_chart_is_installed_works_and_is_removed(empty_cluster: Stack, tmp
     shadow = {"default": {"mode": "shadow", "deadlines": {"settle": "PT0S"}}, "budget": WIDE_BUDGET}
     notes = helm(stack, "install", "nodemend", str(CHART), "--create-namespace", values=values_for(stack, shadow))
     assert "helm uninstall nodemend -n fleet-care" in notes
+    # The command line asks the namespace of Temporal's that the workers use.
+    assert f"TEMPORAL_NAMESPACE={values_for(stack, shadow)['temporal']['namespace']}" in notes
+    assert "nodemend doctor --namespace fleet-care" in notes
 
     kubelet = Kubelet(stack, NAMESPACE, tmp_path)
     soon(lambda: len(kubelet.pods("worker")) == len(kubelet.pods("watch-cluster")) == 2, "two replicas of each")
