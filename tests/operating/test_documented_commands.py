@@ -1,0 +1,84 @@
+"""Every `nodemend …` and `aws …` that a document shows is one that there is, with options that it has."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import typer
+
+from cli.lazily import Listing
+from cli.main import app
+from tests.deploying.aws_command import run
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def shown(program: str, page: Path) -> Iterator[list[str]]:
+    """The words of each command of a program, in blocks and within sentences."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    blocks = re.findall(r"```[^\n]*\n(.*?)```", text, re.DOTALL)
+    within = re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    lines = [line for block in blocks for line in block.splitlines()] + [" ".join(span.split()) for span in within]
+    for line in lines:
+        for part in re.split(r"\||&&|;|\$\(", re.sub(r"\s#.*", "", line)):
+            if re.match(rf"\s*(\.venv/bin/)?{program} [a-z]", part):
+                # Brackets stand for what may be left out.
+                yield shlex.split(re.sub(r"[\[\]()\"']", "", part))[1:]
+
+
+def mistake(words: list[str]) -> str:
+    """What the command line would not know; empty where it knows it all."""
+    command: Any = typer.main.get_command(app)
+    # Any: typer brings a click of its own.
+    context = command.make_context("nodemend", ["--help"], resilient_parsing=True)
+    while words and hasattr(command, "resolve_command"):
+        if words[0].startswith("-"):
+            break
+        if isinstance(command, Listing) and words[0] not in command.commands:
+            words = ["list", *words]
+        name, found, rest = command.resolve_command(context, words)
+        if found is None:
+            return f"no command {words[0]}"
+        command, words = found, rest
+        context = command.make_context(name, ["--help"], parent=context, resilient_parsing=True)
+    known = {name for option in command.get_params(context) for name in (*option.opts, *option.secondary_opts)}
+    wrong = [word for word in words if re.match(r"--?[a-z]", word) and word.split("=")[0] not in known]
+    return f"no option {', '.join(wrong)}" if wrong else ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_command_line_knows_what_a_page_shows(page: Path) -> None:
+    assert {" ".join(words): why for words in shown("nodemend", page) if (why := mistake(words))} == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("doctor --polciy x", "no option --polciy"),
+        ("policy show --efective", "no option --efective"),
+        ("audit FOLDER --since 1d --node a", ""),
+    ],
+)
+def test_what_the_command_line_does_not_know_would_be_seen(words: str, why: str) -> None:
+    assert mistake(words.split()) == why
+
+
+@pytest.mark.parametrize("page", ["install-eks", "migration"])
+def test_aws_has_the_operations_and_options_that_a_page_shows(page: str, tmp_path: Path) -> None:
+    """Those of docs/aws.md are run as they stand (tests/deploying/test_aws_commands.py)."""
+    called: list[dict[str, Any]] = []
+
+    def take(given: dict[str, Any]) -> dict[str, Any]:
+        called.append(given)
+        return {}
+
+    with mock.patch.dict(os.environ, AWS_DEFAULT_REGION="us-west-2"):
+        for words in shown("aws", ROOT / "docs" / f"{page}.md"):
+            run(words, tmp_path, {"UpdateNodegroupConfig": take})
+    assert [one["nodeRepairConfig"]["enabled"] for one in called] == [False]
