@@ -12,6 +12,7 @@ from contract import price
 from contract.incident import IncidentReport, StepRecord, StepStatus
 from contract.names import OverrideName, Phase, Step
 from contract.words import counted
+from workflows.ahead import ahead
 from workflows.override_table import EXAMPLE, EXTENSION_EXAMPLE, Stand, allowed
 
 DETAILS_MAX: Final = 4000
@@ -99,7 +100,18 @@ def _steps(report: IncidentReport) -> str:
         + (f", {_plain(step.summary)}" if step.summary else "")
         for step in report.steps
     ]
-    return "\n".join(["### Steps", *lines])
+    return "\n".join(["### Steps", *lines, *_next(report)])
+
+
+def _next(report: IncidentReport) -> list[str]:
+    if report.outcome:
+        return []
+    latest = _current(report) or max(report.steps, key=lambda step: step.started_at)
+    # What is done is not done again when a repair did not help and the next is tried.
+    done = {step.step for step in report.steps if step.status is StepStatus.DONE}
+    rung = report.plan.rung if report.plan else None
+    coming = [one for one in ahead(latest.step, rung) if one not in done]
+    return ["", f"Next: {', '.join(coming)}."] if coming else []
 
 
 def _can(stand: Stand, step: Step | None) -> str:
