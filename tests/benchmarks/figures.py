@@ -84,7 +84,7 @@ def _document(entries: list[dict[str, object]]) -> str:
         f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']} GiB, Linux {facts['kernel']}, "
         f"Python {facts['python']}. Such machines are noisy: read ratios and medians, and measure your own.",
         "",
-        "| figure | value | goal | holds | |",
+        "| figure | value | goal | holds | note |",
         "|---|---|---|---|---|",
     ]
     lines += [

@@ -87,10 +87,12 @@ def _share_refusal(
 ) -> Refusal | None:
     kind, node = request.kind, request.node
     lost, allowed = scope.lost(kind, node), max(1, math.floor(share * scope.desired))
-    if lost < allowed or (dead_go_ahead and _goes_ahead(scope, lost, request)):
+    dead = dead_go_ahead and not scope.has(kind, node)
+    outage = dead and _is_outage(scope, lost)
+    if lost < allowed or (dead and not outage and _goes_ahead(scope, request)):
         return None
     releases = f"It goes on when fewer than {allowed} are: when a node comes back or a missing one is launched."
-    if dead_go_ahead and not scope.has(kind, node) and _is_outage(scope, lost):
+    if outage:
         releases = (
             f"Most of {scope.name} is lost, which is the network or the control plane more often than its machines: "
             f"{releases} If they are dead indeed, replace some by hand, or raise the share in the policy for a while."
@@ -104,23 +106,21 @@ def _share_refusal(
     )
 
 
-def _goes_ahead(scope: Scope, lost: int, request: PermitRequest) -> bool:
+def _goes_ahead(scope: Scope, request: PermitRequest) -> bool:
     """Whether a node that is lost itself may go past a share that is used up.
 
     Two dead nodes where one may be lost would wait for each other for ever. Closing a dead node takes nothing away;
-    repairing one gives something back, one after another. Unless most of the scope looks dead: then it is the
-    network or the control plane, and replacing machines makes it worse. The bounds are those of Kubernetes' node
-    lifecycle controller (``--unhealthy-zone-threshold``, and three nodes at least).
+    repairing one gives something back, one after another.
     """
-    if scope.has(request.kind, request.node):
-        return False
-    if _is_outage(scope, lost):
-        return False
     return request.kind is PermitKind.QUARANTINE or scope.disrupted <= set(request.nodes)
 
 
 def _is_outage(scope: Scope, lost: int) -> bool:
-    """Whether most of the scope is lost, with one more."""
+    """Whether most of the scope is lost, with one more: then it is the network or the control plane.
+
+    Replacing machines would make it worse. The bounds are those of Kubernetes' node lifecycle controller
+    (``--unhealthy-zone-threshold``, and three nodes at least).
+    """
     return lost + 1 >= _OUTAGE_NODES and lost + 1 >= _OUTAGE_SHARE * scope.desired
 
 
