@@ -210,13 +210,17 @@ def _of_groups(
     try:
         with calling("autoscaling:DescribeAutoScalingGroups"):
             aws_session().client("autoscaling", config=_FIRST_CALL).describe_auto_scaling_groups(MaxRecords=1)
-        groups = _groups(cluster, aws, nodes)
     except ActError as error:
         means = "groups, what IAM allows, and whether the policy names groups that there are, were not looked at"
         yield _unseen(
             "AWS", error, means, "check the network, AWS_REGION and the credentials of whoever runs the doctor"
         )
         return
+    groups, unseen = _groups(cluster, aws, nodes)
+    for refusal, count in unseen.values():
+        yield _unseen(
+            "nodes", refusal, f"whose machine is behind {counted(count, 'node')}, and its group, is not known"
+        )
     machines = Machines(cluster, aws)
     known: list[Group] = []
     for group, identity in sorted(groups.items()):
@@ -237,14 +241,30 @@ def _of_groups(
         yield from of_policy(policy, {group: identity.nodegroup for group, identity in groups.items()})
 
 
-def _groups(cluster: Cluster, aws: AutoScaling, nodes: list[Json]) -> dict[str, NodeIdentity]:
-    """Of each group, one machine that stands for all."""
+def _groups(
+    cluster: Cluster, aws: AutoScaling, nodes: list[Json]
+) -> tuple[dict[str, NodeIdentity], dict[str, tuple[ActError, int]]]:
+    """Of each group, one machine that stands for all; and what kept others from being known, of how many Nodes.
+
+    What is refused for one kind of machine (a NodeClaim, say) leaves the groups of others to be looked at.
+    """
     name, looking = os.environ.get("NODEMEND_CLUSTER", ""), IdentityReader(cluster, aws)
+
+    def look(node: Json) -> NodeIdentity | ActError:
+        try:
+            return looking.of(name, node)
+        except ActError as error:
+            return error
+
     # Questions that come together are one call of AWS.
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as executor:
-        identities = list(executor.map(lambda node: looking.of(name, node), nodes))
+        seen = list(executor.map(look, nodes))
     groups: dict[str, NodeIdentity] = {}
-    for identity in identities:
-        if identity.group:
-            groups.setdefault(identity.group, identity)
-    return groups
+    unseen: dict[str, tuple[ActError, int]] = {}
+    for one in seen:
+        if isinstance(one, ActError):
+            # By what is missing, not by Node: a fleet would say the same thing a thousand times.
+            unseen[one.what] = (one, unseen.get(one.what, (one, 0))[1] + 1)
+        elif one.group:
+            groups.setdefault(one.group, one)
+    return groups, unseen
