@@ -1,4 +1,4 @@
-"""Every `nodemend …` and `aws …` that a document shows is one that there is, with options that it has."""
+"""Every `nodemend …`, `helm …` and `aws …` that a document shows is one that there is, with options that it has."""
 
 import os
 import re
@@ -14,6 +14,7 @@ import typer
 from cli.lazily import Listing
 from cli.main import app
 from tests.deploying.aws_command import run
+from tests.deploying.rendering import helm
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -67,6 +68,18 @@ def test_command_line_knows_what_a_page_shows(page: Path) -> None:
 )
 def test_what_the_command_line_does_not_know_would_be_seen(words: str, why: str) -> None:
     assert mistake(words.split()) == why
+
+
+def test_helm_has_the_commands_and_options_that_pages_show() -> None:
+    """With ``--help`` at the end Helm reads the whole line and does nothing."""
+    lines = {" ".join(words): words for page in PAGES for words in shown("helm", page)}
+    assert {"install", "uninstall", "upgrade"} <= {words[0] for words in lines.values()}
+    assert {line: why for line, words in lines.items() if (why := helm(*words, "--help").stderr)} == {}
+
+
+@pytest.mark.parametrize("words", ["instal nodemend", "install nodemend chart --vlaues x"])
+def test_what_helm_does_not_know_would_be_seen(words: str) -> None:
+    assert "unknown" in helm(*words.split(), "--help").stderr
 
 
 @pytest.mark.parametrize("page", ["install-eks", "migration"])
