@@ -20,6 +20,8 @@ from deploy.aws import WORKER_POLICY
 from deploy.local.aws import AMI, Aws, running_aws
 from worker.clients import auto_scaling_client, aws_session
 
+pytestmark = pytest.mark.stack
+
 GROUPS = ("trn1", "trn2")
 USER, POLICY = "doctor", "policy"
 EVERYBODY, NOBODY = b"inf", b"0"
