@@ -54,7 +54,9 @@ def node_activities(
     replace = ReplaceActivity(cluster, auto_scaling, machines, memory, policy)
     mend = MendActivity(cluster, auto_scaling, memory, policy)
     doubts = CircumstanceReader(auto_scaling.ec2, memory), CulpritFinder(cluster, hand_over)
-    identify = IdentifyNodeActivity(cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name, *doubts)
+    identify = IdentifyNodeActivity(
+        cluster, auto_scaling, policy, desk.ask, hand_over, cluster_name, *doubts, quarantine.close
+    )
     beside_eks = ManagedGroups(by_policy(policy), described_by(auto_scaling), policy)
     jobs = JobActivities(cluster, desk.spend)
     return [

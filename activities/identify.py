@@ -1,4 +1,8 @@
-"""Who is meant: the machine behind a report, frozen for everything that follows."""
+"""Who is meant: the machine behind a report, frozen for everything that follows.
+
+Where nothing stands against it, the same act asks for the quarantine permit and closes the node. In a storm that is
+half of what an incident costs until its node is safe (``docs/benchmarks.md``), and a lone fault is closed sooner.
+"""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,11 +22,11 @@ from activities.identities import IdentityReader
 from activities.managed_groups import described_by
 from activities.proof import nearly_proven, unproven
 from activities.traits import DETECTOR, driver_traits, node_traits, work_is_dead, work_traits
-from contract.acts import Identified, IdentifyNode, NodeFacts, Proven, ProveReports
+from contract.acts import Identified, IdentifyNode, NodeFacts, Proven, ProveReports, Quarantined, QuarantineNode
 from contract.budget import Traits
 from contract.corroboration import Circumstances
-from contract.fault import EvidenceEnd, FaultReport, RemediationRequest
-from contract.identity import MachineKind, NodeIdentity
+from contract.fault import CLOSING, EvidenceEnd, FaultReport, RemediationRequest, named_instance
+from contract.identity import Fence, MachineKind, NodeIdentity, Target
 from contract.names import (
     HANDLED_ANNOTATION,
     KERNEL_LOG,
@@ -34,9 +38,12 @@ from contract.names import (
 from contract.permit import PermitAnswer, PermitKind, PermitRequest, severity_of
 from contract.policy import Mode, OnCulprit, Policy
 
+Close = Callable[[QuarantineNode, Json], Quarantined]
+"""Closes a Node that was just read."""
+
 
 class IdentifyNodeActivity:
-    """The act ``identify_node``. Reads only, but for the permit that it asks for and a culprit that it names."""
+    """The act ``identify_node``. Of the machine it changes nothing, but for closing it where that is asked for."""
 
     def __init__(
         self,
@@ -48,10 +55,12 @@ class IdentifyNodeActivity:
         cluster_name: str,
         circumstances: CircumstanceReader | None = None,
         culprits: CulpritFinder | None = None,
+        close: Close | None = None,
     ) -> None:
         self._cluster = cluster
         self._circumstances = circumstances
         self._culprits = culprits
+        self._close = close
         self._nodegroup_of = described_by(auto_scaling)
         self._identities = IdentityReader(cluster, auto_scaling)
         self._policy = policy
@@ -104,7 +113,7 @@ class IdentifyNodeActivity:
                 policy_version=policy.version,
                 proven=(),
             )
-        if request.instance_id is None and identity.instance_id:
+        if request.instance_id is None and identity.instance_id and proven:
             # Two ids for one machine would be two incidents for it.
             known = request.model_copy(update={"instance_id": identity.instance_id})
             other = self._hand_over(known, proven)
@@ -123,6 +132,7 @@ class IdentifyNodeActivity:
         pods = self._cluster.pods_on(identity.node) if acts else None
         traits = self._traits(node, argument.reports[0], policy, pods) if pods is not None else {}
         around = self._around(identity, proven, pods)
+        permit = self._ask(argument, identity, traits, useless=around.work_dead) if acts else None
         return NodeFacts(
             identified=Identified.FOUND,
             explanation=f"Node {identity.node} is {identity.instance_id or identity.provider_id or 'no known machine'} "
@@ -131,7 +141,8 @@ class IdentifyNodeActivity:
             policy=rules,
             policy_version=policy.version,
             traits=traits,
-            permit=self._ask(argument, identity, traits, useless=around.work_dead) if acts else None,
+            permit=permit,
+            quarantined=self._quarantined(argument, identity, node, proven) if permit and permit.granted else None,
             proven=tuple(report.key for report in proven),
             circumstances=around,
             search=self._culprits.search(
@@ -150,6 +161,25 @@ class IdentifyNodeActivity:
         """
         proven = nearly_proven(self._cluster, argument.identity, argument.reports, argument.patience)
         return Proven(keys=tuple(report.key for report in proven))
+
+    def _quarantined(
+        self, argument: IdentifyNode, identity: NodeIdentity, node: Json, proven: tuple[FaultReport, ...]
+    ) -> Quarantined | None:
+        """Close the node, where the findings can call for nothing less, whatever is decided on them.
+
+        What stands against it is no failure of this act: ``quarantine_node`` meets it again, and says it.
+        """
+        if self._close is None or not argument.closes or not surely_quarantined(argument.reports, proven, identity):
+            return None
+        first = argument.reports[0]
+        target = Target(identity=identity, fence=Fence(incident_id=argument.incident_id, run_id=argument.run_id))
+        try:
+            return self._close(
+                QuarantineNode(target=target, rule=first.rule, reason=first.reason, drill=argument.request.drill), node
+            )
+        except ApplicationError as error:
+            activity.logger.info("Node %s was not closed at once: %s", identity.node, error.message)
+            return None
 
     def _traits(self, node: Json, report: FaultReport, policy: Policy, pods: list[Json]) -> Traits:
         """What the node may share with others that fail."""
@@ -200,6 +230,19 @@ class IdentifyNodeActivity:
                 useless=useless,
             )
         )
+
+
+def surely_quarantined(
+    reports: tuple[FaultReport, ...], proven: tuple[FaultReport, ...], identity: NodeIdentity
+) -> bool:
+    """Whether any decision on these findings closes the node. Pure.
+
+    Every one is proven, says that the machine failed, and names no other machine. The decision itself is the
+    workflow's (``workflows.assess``): where it could be to observe only, nothing is done before it is taken.
+    """
+    return proven == reports and all(
+        report.verdict in CLOSING and named_instance(report) in ("", identity.instance_id) for report in reports
+    )
 
 
 def why_stale(reports: tuple[FaultReport, ...], identity: NodeIdentity, handled: str) -> str:

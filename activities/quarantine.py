@@ -47,10 +47,21 @@ class QuarantineActivity:
             ApplicationError: ``NodeGone``, ``PolicyForbids`` (opted out, or the policy of now), ``OwnedByAnother``,
                 ``HumanVeto``.
         """
+        return self.close(argument)
+
+    def close(self, argument: QuarantineNode, just_read: Json | None = None) -> Quarantined:
+        """The same, from within another act that has ``just_read`` the Node: it may be out of date, and is tried first.
+
+        Raises:
+            ApplicationError: as ``quarantine_node``.
+        """
         self._allowed(argument.target.identity, argument.drill)
+        known = [just_read] if just_read else []
         node: Json
         claim: Ownership
-        node, claim = retry_on_conflict(lambda: self._close(argument))
+        node, claim = retry_on_conflict(
+            lambda: self._close(argument, known.pop() if known else live_node(self._cluster, argument.target))
+        )
         self._lifecycle.tell(node, **{REPAIRING: True})
         self._cluster.record_event(
             node,
@@ -61,9 +72,8 @@ class QuarantineActivity:
         )
         return Quarantined(epoch=claim.epoch, was_unschedulable=claim.before.unschedulable, at=claim.since)
 
-    def _close(self, argument: QuarantineNode) -> tuple[Json, Ownership]:
+    def _close(self, argument: QuarantineNode, node: Json) -> tuple[Json, Ownership]:
         target = argument.target
-        node = live_node(self._cluster, target)
         name, closed = target.identity.node, bool(node["spec"].get("unschedulable", False))
         if SKIP_ANNOTATION in annotations(node):
             raise failure(

@@ -85,6 +85,8 @@ class IdentifyNode(Message):
     run_id: str
     wants_permit: bool = True
     """Whether the findings may lead to a quarantine at all."""
+    closes: bool = False
+    """Close the node in the same act where nothing stands against it: each act saved counts when a fleet fails."""
 
 
 class NodeFacts(ActResult):
@@ -99,6 +101,8 @@ class NodeFacts(ActResult):
     traits: Traits = Field(default_factory=dict)
     """What it may share with other nodes that fail."""
     permit: PermitAnswer | None = None
+    quarantined: "Quarantined | None" = None
+    """The node is closed already; None where that is left to ``quarantine_node``."""
     proven: tuple[str, ...] | None = None
     """Keys of the reports whose origin is proven; None from a worker that did not ask for proof."""
     circumstances: Circumstances | None = None

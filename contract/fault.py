@@ -13,6 +13,7 @@ from contract.names import KERNEL_LOG
 
 SERIAL_FIELDS: Final = ("serial", "serial-num", "serial_num", "serial-number")
 """Names under which rules and kernel lines carry a device's serial number."""
+_INSTANCE_FIELDS: Final = ("instance-id", "instance_id")
 
 
 class Verdict(StrEnum):
@@ -24,6 +25,10 @@ class Verdict(StrEnum):
     ELSEWHERE = "elsewhere"
     APPLICATION = "application"
     NOTICE = "notice"
+
+
+CLOSING: Final = frozenset({Verdict.HARDWARE, Verdict.REPAIRABLE, Verdict.AMBIGUOUS})
+"""Verdicts that close a node to new work, until more is known; the others are about something else than the machine."""
 
 
 class DataTrust(StrEnum):
@@ -108,6 +113,11 @@ class FaultReport(Message):
     def request_id(self) -> str:
         """Request id of the delivery, so that delivering it again is not a second signal."""
         return hashlib.sha256(f"{self.key}/{self.count}".encode()).hexdigest()[:32]
+
+
+def named_instance(report: FaultReport) -> str:
+    """The machine that the line itself names; empty where it names none. Pure."""
+    return next((value for key in _INSTANCE_FIELDS if (value := report.fields.get(key, ""))), "")
 
 
 class RemediationRequest(Message):

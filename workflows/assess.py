@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from contract.corroboration import Circumstances, CorroborationPolicy
-from contract.fault import DataTrust, EvidenceEnd, FaultReport, Verdict
+from contract.fault import DataTrust, EvidenceEnd, FaultReport, Verdict, named_instance
 from contract.identity import MachineKind, NodeIdentity
 from contract.override import Override
 from contract.plan import Plan, Rung
@@ -20,8 +20,6 @@ APPROVED_BY_SOMEONE: Final = Override(by="someone", reason="to see what an appro
 
 _NO_RULES: Final = ReplacementPolicy()
 _USUAL_WITNESSES: Final = CorroborationPolicy()
-
-_INSTANCE_FIELDS: Final = ("instance-id", "instance_id")
 
 
 def assess(
@@ -160,7 +158,7 @@ def _lacks_group(identity: NodeIdentity) -> tuple[str, str] | None:
 
 
 def _doubted(findings: Sequence[FaultReport], identity: NodeIdentity) -> Plan:
-    named = sorted({_named_instance(finding) for finding in findings})
+    named = sorted({named_instance(finding) for finding in findings})
     return Plan(
         rung=Rung.QUARANTINE,
         reasons=(
@@ -175,12 +173,8 @@ def _doubted(findings: Sequence[FaultReport], identity: NodeIdentity) -> Plan:
     )
 
 
-def _named_instance(finding: FaultReport) -> str:
-    return next((value for key in _INSTANCE_FIELDS if (value := finding.fields.get(key, ""))), "")
-
-
 def _names_another(finding: FaultReport, identity: NodeIdentity) -> bool:
-    named = _named_instance(finding)
+    named = named_instance(finding)
     return named.startswith("i-") and named != identity.instance_id
 
 

@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.step_runner import StepRunner
     from workflows.work import Work
 
-_GIVES_BACK: Final = frozenset({Outcome.RELEASED, Outcome.VETOED, Outcome.REPAIRED})
+GIVES_BACK: Final = frozenset({Outcome.RELEASED, Outcome.VETOED, Outcome.REPAIRED})
 """A human said so, by `release` or on the node itself, or it was repaired and proven. No other end opens a node."""
 
 
@@ -45,7 +45,7 @@ class Closing:
         """End with an outcome and its sentence; ``target`` is None where no machine was identified."""
         incident = self._incident
         self._runner.ending = True
-        if target and outcome in _GIVES_BACK:
+        if target and outcome in GIVES_BACK:
             await self._give_back(outcome, summary, target)
         await self._permits.give_back(*PermitKind, outcome=outcome)
         await self._work.give_back()

@@ -9,7 +9,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from contract import acts
-    from contract.fault import Verdict
+    from contract.fault import CLOSING, FaultReport
     from contract.identity import Fence
     from contract.names import ActivityName, Outcome, Phase, Step
     from contract.permit import PermitKind
@@ -25,7 +25,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.step_runner import StepRunner
 
 _FIRST_REPORT: Final = timedelta(minutes=10)
-_ACTIONABLE: Final = frozenset({Verdict.HARDWARE, Verdict.REPAIRABLE, Verdict.AMBIGUOUS})
 
 
 class Identifying:
@@ -49,6 +48,9 @@ class Identifying:
         self._showcase = showcase
         self._plan = plan
         self._reassess = reassess
+        self.closed: acts.Quarantined | None = None
+        """The node was closed in the same act."""
+        self._may_have_closed = False
         self._proving: asyncio.Task[None] | None = None
 
     async def identify(self) -> None:
@@ -56,16 +58,11 @@ class Identifying:
         says = "Waiting for the finding that this incident is about."
         if not await self._runner.wait(Step.IDENTIFY, lambda: bool(self._incident.findings), _FIRST_REPORT, says):
             raise IncidentEnded(Outcome.STALE, "Started without a finding, and none came: there is nothing to repair.")
+        self._may_have_closed = True
         facts = await self._runner.act(
             Step.IDENTIFY,
             ActivityName.IDENTIFY_NODE,
-            lambda: acts.IdentifyNode(
-                request=self._incident.request,
-                reports=self._incident.findings,
-                incident_id=self._fence.incident_id,
-                run_id=self._fence.run_id,
-                wants_permit=any(finding.verdict in _ACTIONABLE for finding in self._incident.findings),
-            ),
+            lambda: self._question(self._incident.findings, closes=Step.QUARANTINE not in self._incident.steps),
             acts.NodeFacts,
             says=f"Finding out what machine {self._incident.request.node} is.",
             # Whoever reported first may be nobody: a finding that joins meanwhile is looked at now, not later.
@@ -87,6 +84,29 @@ class Identifying:
             raise IncidentEnded(Outcome.OBSERVED, sentences.observed(plan, self._incident.mode))
         self._showcase.announce(Phase.ADMITTED if self._permits.held(PermitKind.QUARANTINE) else Phase.QUEUED)
 
+    async def find_what_was_closed(self) -> None:
+        """Know the machine that an interrupted act may have closed, so that it can be given back."""
+        if self._incident.identity or not self._may_have_closed:
+            return
+        if not workflow.patched("release-finds-what-was-closed"):
+            return
+        asked = self._question((), closes=False)
+        facts = await self._runner.afterwards(
+            ActivityName.IDENTIFY_NODE, asked, acts.NodeFacts, "What was closed is given back."
+        )
+        if facts:
+            self._incident.identity = facts.identity
+
+    def _question(self, findings: tuple[FaultReport, ...], *, closes: bool) -> acts.IdentifyNode:
+        return acts.IdentifyNode(
+            request=self._incident.request,
+            reports=findings,
+            incident_id=self._fence.incident_id,
+            run_id=self._fence.run_id,
+            wants_permit=any(finding.verdict in CLOSING for finding in findings),
+            closes=closes,
+        )
+
     def _take(self, facts: acts.NodeFacts) -> None:
         known = self._incident.identity
         if known and facts.identity and facts.identity.node_uid != known.node_uid:
@@ -99,6 +119,7 @@ class Identifying:
             tried = dict.fromkeys((*(known.tried if known else ()), *facts.identity.tried))
             self._incident.identity = facts.identity.model_copy(update={"tried": tuple(tried)})
             self._incident.traits = facts.traits or self._incident.traits
+        self.closed = facts.quarantined or self.closed
         if facts.permit:
             self._permits.take(PermitKind.QUARANTINE, facts.permit)
         if facts.proven is not None:

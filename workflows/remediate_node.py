@@ -34,7 +34,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import sentences
     from workflows.approvals import Gatekeeper
     from workflows.assess import APPROVED_BY_SOMEONE, assess
-    from workflows.closing import Closing
+    from workflows.closing import GIVES_BACK, Closing
     from workflows.draining import drain_order
     from workflows.failures import IncidentEnded
     from workflows.following import follow
@@ -103,6 +103,8 @@ class RemediateNode:
         except asyncio.CancelledError:
             reason = workflow.cancellation_reason() or "no reason given"
             outcome, summary = sentences.cancelled(reason, committed=self._runner.committed)
+        if outcome in GIVES_BACK:
+            await self._identifying.find_what_was_closed()
         target = self._target if self._incident.identity else None
         return await self._closing.close(outcome, summary, target)
 
@@ -186,7 +188,7 @@ class RemediateNode:
             return
         await self._permits.hold(PermitKind.QUARANTINE, Step.QUARANTINE)
         first = self._incident.findings[0]
-        done = await self._runner.act(
+        done = self._identifying.closed or await self._runner.act(
             Step.QUARANTINE,
             ActivityName.QUARANTINE_NODE,
             lambda: acts.QuarantineNode(

@@ -3,9 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.fault import DataTrust, FaultReport, Verdict
+from activities.identify import surely_quarantined
+from contract.fault import CLOSING, DataTrust, FaultReport, Verdict
 from contract.override import Override
 from contract.plan import Rung
+from contract.replacement import RebootMode, ReplacementPolicy
 from tests.runbook.world import finding, identity
 from workflows.assess import assess
 
@@ -79,3 +81,30 @@ def test_evidence_dates_from_the_first_sign_of_the_worst_fault() -> None:
     early, late = finding(signature="a"), finding(seq=9, signature="b")
     early = early.model_copy(update={"first_seen": early.first_seen.replace(hour=3)})
     assert assess([late, early], identity()).evidence_since == early.first_seen
+
+
+@given(
+    findings=st.lists(reports, min_size=1, max_size=6),
+    who=identities,
+    rules=st.builds(ReplacementPolicy, reboot=st.sampled_from(RebootMode)),
+)
+def test_what_is_closed_before_the_decision_is_closed_by_every_decision(
+    findings: list[FaultReport], who: object, rules: ReplacementPolicy
+) -> None:
+    known = tuple(findings)
+    if surely_quarantined(known, known, who):  # type: ignore[arg-type]
+        assert assess(findings, who, rules=rules).rung is not Rung.OBSERVE  # type: ignore[arg-type]
+        assert not surely_quarantined(known, known[1:], who)  # type: ignore[arg-type]
+
+
+def test_a_node_is_closed_at_once_for_what_says_that_its_own_machine_failed() -> None:
+    who = identity()
+
+    def sure(*findings: FaultReport) -> bool:
+        return surely_quarantined(findings, findings, who)
+
+    for verdict in Verdict:
+        assert sure(finding(verdict=verdict)) == (verdict in CLOSING)
+    assert sure(finding(fields={"instance-id": who.instance_id}))
+    assert not sure(finding(fields={"instance-id": "i-00000000000000bad"}))
+    assert not sure(finding(), finding(seq=2, verdict=Verdict.APPLICATION))

@@ -12,7 +12,6 @@ from tests.harness import QUICK_POLICY, connect, report_about, send, worker_that
 
 ACTS = [
     ActivityName.IDENTIFY_NODE,
-    ActivityName.QUARANTINE_NODE,
     ActivityName.PRESERVE_EVIDENCE,
     ActivityName.ASK_PERMIT,
     ActivityName.REQUEST_CHECKPOINTS,

@@ -89,7 +89,8 @@ async def test_released_node_is_exactly_as_it_was(
 
 
 BEFORE_THE_POINT_OF_NO_RETURN = [
-    ActivityName.QUARANTINE_NODE,
+    # It closes the node too, where the fleet can spare it.
+    ActivityName.IDENTIFY_NODE,
     ActivityName.PRESERVE_EVIDENCE,
     ActivityName.SURVEY_GROUP,
     ActivityName.FIND_JOBS,

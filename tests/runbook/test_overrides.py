@@ -57,6 +57,24 @@ async def test_stop_cancels_what_runs_and_destroys_nothing(
     assert [(o.name, o.by, o.reason, o.accepted) for o in report.overrides] == [(name, "ada", "told so", True)]
 
 
+async def test_release_before_the_machine_is_known_gives_back_what_may_be_closed_already(
+    play: Play, world: World
+) -> None:
+    stuck = Stuck()
+    world.on(ActivityName.IDENTIFY_NODE, stuck)
+    incident = await play.start()
+    await stuck.started.wait()
+    await incident.press(OverrideName.RELEASE)
+    report = await incident.result()
+    assert (report.outcome, stuck.cancelled) == (Outcome.RELEASED, 1)
+    asked, again = world.arguments(ActivityName.IDENTIFY_NODE)
+    assert asked.closes
+    # It asks for nothing, waits for no proof, and closes nothing.
+    assert (again.reports, again.wants_permit, again.closes) == ((), False, False)
+    (given,) = world.arguments(ActivityName.GIVE_BACK_NODE)
+    assert given.target.identity == world.who
+
+
 @pytest.mark.parametrize("act", BEFORE_NO_RETURN)
 async def test_hold_stops_the_act_and_resume_runs_it_again(play: Play, world: World, act: ActivityName) -> None:
     stuck = Stuck()

@@ -4,9 +4,10 @@ import pytest
 
 from contract import acts
 from contract.fault import DataTrust, Verdict
-from contract.names import ActivityName, ErrorType, Outcome, Phase
+from contract.incident import StepStatus
+from contract.names import ActivityName, ErrorType, Outcome, Phase, Step
 from contract.policy import Mode
-from tests.runbook.world import Play, World, fails, fast, finding, identity, statuses
+from tests.runbook.world import NOW, Play, World, fails, fast, finding, identity, statuses
 
 pytestmark = [pytest.mark.temporal, pytest.mark.asyncio(loop_scope="session")]
 
@@ -141,6 +142,23 @@ async def test_line_that_names_another_instance_destroys_nothing(play: Play, wor
     assert "i-00000000000000bad" in report.summary
     assert not DESTRUCTIVE & {name for name, _ in world.calls}
     await incident.handle.terminate()
+
+
+async def test_node_that_is_closed_when_it_is_identified_is_not_closed_again(play: Play, world: World) -> None:
+    def closed(argument: acts.IdentifyNode) -> acts.NodeFacts:
+        assert argument.closes
+        facts: acts.NodeFacts = world.answer(ActivityName.IDENTIFY_NODE, argument)
+        return facts.model_copy(update={"quarantined": acts.Quarantined(epoch=1, was_unschedulable=True, at=NOW)})
+
+    world.on(ActivityName.IDENTIFY_NODE, closed)
+    report = await (await play.start()).result()
+    assert report.outcome is Outcome.REPLACED
+    assert ActivityName.QUARANTINE_NODE not in world.names()
+    (quarantine,) = [step for step in report.steps if step.step is Step.QUARANTINE]
+    assert (quarantine.status, quarantine.summary) == (
+        StepStatus.DONE,
+        "Cordoned and tainted (claim 1); somebody had closed it before.",
+    )
 
 
 async def test_finding_delivered_twice_is_one_finding(play: Play) -> None:
