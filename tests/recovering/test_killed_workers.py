@@ -11,6 +11,8 @@ from tests.conftest import MakeNodeGroup
 from tests.harness import QUICK_POLICY, connect, report_about, send, worker_that_comes_back, write_policy
 
 ACTS = [
+    # After it has closed the node, and before.
+    ActivityName.IDENTIFY_NODE,
     ActivityName.IDENTIFY_NODE,
     ActivityName.PRESERVE_EVIDENCE,
     ActivityName.ASK_PERMIT,
