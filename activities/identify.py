@@ -1,7 +1,7 @@
 """Who is meant: the machine behind a report, frozen for everything that follows.
 
-Where nothing stands against it, the same act asks for the quarantine permit and closes the node. In a storm that is
-half of what an incident costs until its node is safe (``docs/benchmarks.md``), and a lone fault is closed sooner.
+Where nothing stands against it, the same act asks for the quarantine permit and closes the node: one act and one
+workflow task less until a node is safe, which counts when a thousand fail at once.
 """
 
 from collections.abc import Callable
