@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from kubernetes import client
 from kubernetes.client import ApiException
+from pydantic_core import from_json
 from temporalio.exceptions import ApplicationError
 from urllib3.exceptions import HTTPError
 
@@ -377,7 +378,8 @@ def _on(node: str) -> str:
 
 
 def _read(response: Any) -> Json:
-    answer: Json = json.loads(response.data)
+    # A fleet's Nodes are tens of megabytes, and json takes nearly twice as long.
+    answer: Json = from_json(response.data, cache_strings="keys")
     return answer
 
 

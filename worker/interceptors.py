@@ -24,9 +24,9 @@ from worker.trails import Carried, answered, failed, failing, split, with_trail
 _log = logging.getLogger(__name__)
 
 _QUICK: Final = timedelta(minutes=1)
-_QUICK_BEATS: Final = 2
-"""Acts that may not take longer than that beat so many times slower: nothing stops them between two beats anyhow, and
-each beat is a write of Temporal's (half of all its writes in a storm, where acts wait for one another)."""
+_SILENCE: Final = timedelta(seconds=5)
+"""Acts that may not take longer beat that many times slower as this fits into the silence that they are allowed:
+nothing stops them between two beats anyhow, and each beat is a write of Temporal's."""
 
 
 class CareInterceptor(Interceptor):
@@ -90,9 +90,7 @@ class _Caring(ActivityInboundInterceptor):
                 "node": _node_of(input.args[0]) if input.args else "",
             }
         )
-        quick = info.start_to_close_timeout is not None and info.start_to_close_timeout <= _QUICK
-        pause_s = self._beat_s * (_QUICK_BEATS if quick else 1)
-        beating = asyncio.create_task(self._beat(pause_s), name="heartbeat")
+        beating = asyncio.create_task(self._beat(self._beat_s * _slower(info)), name="heartbeat")
         try:
             with noting(writes):
                 return answered(await super().execute_activity(input), writes, info.attempt)
@@ -118,6 +116,12 @@ class _Caring(ActivityInboundInterceptor):
         while True:
             await asyncio.sleep(pause_s)
             self._outbound.beat(self._outbound.writes.trail)
+
+
+def _slower(info: activity.Info) -> float:
+    """By how much an act beats slower than others."""
+    quick = info.start_to_close_timeout is not None and info.start_to_close_timeout <= _QUICK
+    return info.heartbeat_timeout / _SILENCE if quick and info.heartbeat_timeout else 1
 
 
 def _is_news(error: ApplicationError) -> bool:

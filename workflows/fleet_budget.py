@@ -55,6 +55,7 @@ _CHECKED_AT_ONCE: Final = 20
 _HOLDERS_AT_ONCE: Final = 100
 """Of those that have held for long, this many in each pass: a thousand parked incidents must not fill the history."""
 _TOLD_AT_ONCE: Final = 200
+_GATHER_AT_MOST: Final = timedelta(seconds=2)
 _ORDERS_KEPT: Final = 20
 _TELL: Final = RetryPolicy(maximum_attempts=3)
 
@@ -91,8 +92,10 @@ class FleetBudget:
         """Grant permits for ever."""
         while not self._should_continue_as_new():
             if await self._woken():
+                began = workflow.now()
                 await self._pass()
                 await self._deliver()
+                await self._gather(workflow.now() - began)
         workflow.continue_as_new(carry(self._state()))
 
     @workflow.update(name=EXCHANGE_PERMITS, description="Asks and returns of one worker process (a PermitBatch).")
@@ -298,6 +301,14 @@ class FleetBudget:
             self._forget(token)
         if self._outbox and len(requests) == _TOLD_AT_ONCE:
             self._dirty = True
+
+    async def _gather(self, took: timedelta) -> None:
+        """Where more asked meanwhile, wait as long again: in a storm the next count then serves twice as many.
+
+        Each reads all Nodes and all groups, however few ask.
+        """
+        if self._dirty and workflow.patched("asks-gather"):
+            await workflow.sleep(min(took, _GATHER_AT_MOST), summary="letting asks gather")
 
     def _forget(self, token: str) -> None:
         for book in (self._queue, self._held, self._outbox):

@@ -16,7 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from contract.words import counted
     from workflows.failures import describe
     from workflows.incident_state import Incident
-    from workflows.timing import HEARTBEAT, QUICK, RETRY
+    from workflows.timing import QUICK, RETRY
 
 _PAUSE: Final = timedelta(seconds=30)
 _LONGEST_PAUSE: Final = timedelta(hours=1)
@@ -37,7 +37,7 @@ async def prove_what_joins(incident: Incident, publish: Callable[[Phase | None],
                 result_type=acts.Proven,
                 start_to_close_timeout=QUICK.start_to_close,
                 schedule_to_close_timeout=QUICK.schedule_to_close,
-                heartbeat_timeout=HEARTBEAT,
+                heartbeat_timeout=QUICK.heartbeat,
                 retry_policy=RETRY,
                 summary=f"Whether {counted(len(asked), 'finding comes', 'findings come')} from the node itself."[:100],
             )

@@ -15,7 +15,7 @@ from temporalio.workflow import ActivityCancellationType
 with workflow.unsafe.imports_passed_through():
     from contract.model import Message
     from workflows.failures import failed_while_stopping
-    from workflows.timing import HEARTBEAT, RETRY, Timing
+    from workflows.timing import RETRY, Timing
 
 R = TypeVar("R", bound=Message)
 SUMMARY_MAX = 100
@@ -102,7 +102,7 @@ def _start(
         result_type=result,
         start_to_close_timeout=timing.start_to_close,
         schedule_to_close_timeout=timing.schedule_to_close,
-        heartbeat_timeout=HEARTBEAT,
+        heartbeat_timeout=timing.heartbeat,
         retry_policy=RETRY,
         cancellation_type=cancellation_type,
         summary=summary,

@@ -44,6 +44,9 @@ class Fleet:
     policy: BudgetPolicy = field(default_factory=wide)
     healthy: HealthyNodes = field(default_factory=HealthyNodes)
     counts: int = 0
+    counting_takes_s: float = 0.0
+    counting: asyncio.Event = field(default_factory=asyncio.Event)
+    """A count has begun."""
 
     def count(self, argument: CountCluster) -> ClusterCount:
         """The group as it is."""
@@ -115,7 +118,10 @@ FLEETS: dict[str, Fleet] = {}
 
 @activity.defn(name=ActivityName.COUNT_CLUSTER)
 async def count_cluster(argument: CountCluster) -> ClusterCount:
-    return FLEETS[str(activity.info().workflow_id)].count(argument)
+    fleet = FLEETS[str(activity.info().workflow_id)]
+    fleet.counting.set()
+    await asyncio.sleep(fleet.counting_takes_s)
+    return fleet.count(argument)
 
 
 def no_mark() -> WaitingMark:

@@ -12,7 +12,7 @@ from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.permits import PermitActivities
+from activities.permits import PermitActivities, open_desk
 from contract.budget import HealthyNodes, RepairResult
 from contract.budget_policy import CorrelationGuard, Rate
 from contract.names import (
@@ -51,6 +51,21 @@ async def test_limit_holds_over_many_asks_at_once_and_they_travel_together(budge
     waiting = (await state(budget)).queue
     assert len(waiting) == 8
     assert all("at most 2" in item.reason for item in waiting)
+
+
+async def test_who_asks_during_a_count_waits_as_long_again_and_others_share_the_next_one(budget: Budget) -> None:
+    """A storm asks all the time, and each count reads every Node and every group."""
+    budget.fleet.counting_takes_s = 2.0
+    async with open_desk(budget.client, budget.cluster) as other:
+        first = asyncio.create_task(budget.ask("n0"))
+        await budget.fleet.counting.wait()
+        second = asyncio.create_task(asyncio.to_thread(other.ask, budget.request("n1")))
+        assert await first == {"n0": True}
+        budget.fleet.counting_takes_s = 0.0
+        # Asked for after the first count, and before the next one, which began at once and had n1 to itself before.
+        assert await budget.ask("n2") == {"n2": False}
+        assert (await second).granted
+    assert budget.fleet.counts == 2
 
 
 async def test_asking_again_with_a_token_gets_the_same_answer_and_no_second_permit(budget: Budget) -> None:

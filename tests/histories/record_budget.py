@@ -32,6 +32,13 @@ async def play(budget: Budget) -> None:
     await budget.ask("n4", "n9")
     await budget.give_back("n2", "n3", "n4")
     await budget.ask("n5", "n8")
+    # While a count runs, another process asks: it waits for others to share the next one.
+    budget.fleet.counting_takes_s = 1.0
+    budget.fleet.counting.clear()
+    async with open_desk(budget.client, budget.cluster) as other:
+        first = asyncio.create_task(budget.ask("n4"))
+        await budget.fleet.counting.wait()
+        await asyncio.gather(first, asyncio.to_thread(other.ask, budget.request("n2")))
 
 
 async def main(name: str) -> None:

@@ -190,7 +190,6 @@ def test_it_may_renew_its_own_lease_alone(detector: Speaker, pair: Pair) -> None
     for forbidden in (
         lambda: detector.leases.create_namespaced_lease(NAMESPACE, {"metadata": {"name": others}, "spec": spec}),
         lambda: detector.leases.create_namespaced_lease(NAMESPACE, {"metadata": {"name": f"{own}0"}, "spec": spec}),
-        lambda: detector.leases.patch_namespaced_lease(pair.here, "kube-node-lease", {"spec": spec}),
         lambda: detector.leases.delete_namespaced_lease(own, NAMESPACE),
     ):
         said = refusal("nodemend-detector-lease", forbidden)
