@@ -234,7 +234,8 @@ def _of_groups(
             yield from of_group(group, machines.of(identity).survey(survey, failed_repairs=0).findings)
             document = aws.group(group) if identity.kind is MachineKind.AUTO_SCALING else None
         except ActError as error:
-            yield _unseen(f"group {group}", error, "whether a machine of it can be replaced is not known")
+            mend = "allow it to whoever runs the doctor; the worker needs it, too (deploy/aws/iam/worker.json)"
+            yield _unseen(f"group {group}", error, "whether a machine of it can be replaced is not known", mend)
             continue
         if document:
             known.append(Group(dict(document), identity.instance_id or "", holds))
