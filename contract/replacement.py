@@ -93,7 +93,7 @@ USUAL_ANSWERS: Final = MappingProxyType(
     }
 )
 
-_FATAL: Final = frozenset({GroupFinding.GROUP_GONE, GroupFinding.INSTANCE_GONE, GroupFinding.LAUNCH_SUSPENDED})
+FATAL: Final = frozenset({GroupFinding.GROUP_GONE, GroupFinding.INSTANCE_GONE, GroupFinding.LAUNCH_SUSPENDED})
 """What no policy can wave through: nothing would come in the machine's place."""
 
 
@@ -199,7 +199,7 @@ class ReplacementPolicy(Document):
 
     @model_validator(mode="after")
     def _nothing_fatal_is_waved_through(self) -> "ReplacementPolicy":
-        waved = sorted(f.value for f in _FATAL if self.answers.get(f) not in (None, Answer.ASK, Answer.WAIT))
+        waved = sorted(f.value for f in FATAL if self.answers.get(f) not in (None, Answer.ASK, Answer.WAIT))
         if waved:
             raise ValueError(f"{waved} can be answered with `wait` or `ask` alone: no replacement would come")
         return self

@@ -10,6 +10,7 @@ from typing import Any, Final
 from activities.claim import annotations, labels
 from activities.cluster import Json
 from activities.errors import failure
+from activities.label_selectors import selects
 from activities.machines.kind import Launches
 from activities.objects import Objects
 from contract.acts import AwaitReplacement, GroupSurvey, MarkUnhealthy, SurveyGroup
@@ -23,6 +24,8 @@ OWNER_NAME_ANNOTATION: Final = "cluster.x-k8s.io/owner-name"
 REMEDIATE_ANNOTATION: Final = "cluster.x-k8s.io/remediate-machine"
 _SKIP_ANNOTATION: Final = "cluster.x-k8s.io/skip-remediation"
 _PAUSED_ANNOTATION: Final = "cluster.x-k8s.io/paused"
+_ALLOWED: Final = "RemediationAllowed"
+"""Condition of a MachineHealthCheck: false while more Machines are unhealthy than it may remediate."""
 _GROUP: Final = "/apis/cluster.x-k8s.io"
 
 
@@ -40,8 +43,7 @@ class ClusterApiReplacer:
         checks = self._objects.list(self._path(namespace, "machinehealthchecks"))
         seen = [
             (GroupFinding.INSTANCE_GONE, _why_not_here(identity, machine)),
-            (GroupFinding.GROUP_GONE, _why_nobody_replaces(machine, checks)),
-            (GroupFinding.OTHER_REPAIRER, _why_off(machine)),
+            (GroupFinding.GROUP_GONE, _why_nobody_replaces(machine, checks, self._cluster_of(machine))),
             (
                 GroupFinding.FAILED_REPAIRS,
                 f"{failed_repairs} of its replacements failed within a day (V11)"
@@ -50,14 +52,12 @@ class ClusterApiReplacer:
             ),
         ]
         found = tuple(Found(finding=f, answer=rules.answer(f), explanation=says) for f, says in seen if says)
-        # Remediation that is switched off brings nothing, whatever the policy says of other repairers.
-        in_the_way = [o for o in found if o.answer in (Answer.ASK, Answer.WAIT) or o.explanation == _why_off(machine)]
         machines = self._of_owner(namespace, identity.group or "")
         return GroupSurvey(
             group=identity.group or "",
             desired=len(machines),
             instances=tuple(sorted(filter(None, map(_instance, machines)))),
-            obstacles=tuple(one.explanation for one in in_the_way),
+            obstacles=tuple(one.explanation for one in found if one.answer in (Answer.ASK, Answer.WAIT)),
             findings=found,
             at=datetime.now(UTC),
         )
@@ -110,6 +110,12 @@ class ClusterApiReplacer:
         namespace, _, name = identity.claim.partition("/")
         return self._objects.get(self._path(namespace, f"machines/{name}"))
 
+    def _cluster_of(self, machine: Json | None) -> Json | None:
+        if machine is None:
+            return None
+        place, name = machine["metadata"]["namespace"], machine["spec"].get("clusterName")
+        return self._objects.get(self._path(place, f"clusters/{name}"))
+
     def _of_owner(self, namespace: str, owner: str) -> list[Json]:
         machines = self._objects.list(self._path(namespace, "machines"))
         return [m for m in machines if any(o["name"] == owner for o in m["metadata"].get("ownerReferences", []))]
@@ -140,19 +146,36 @@ def _why_not_here(identity: NodeIdentity, machine: Json | None) -> str:
     return ""
 
 
-def _why_nobody_replaces(machine: Json | None, checks: list[Json]) -> str:
+def _why_nobody_replaces(machine: Json | None, checks: list[Json], cluster: Json | None) -> str:
     if machine is None:
         return ""
     if not any(owner.get("controller") for owner in machine["metadata"].get("ownerReferences", [])):
         return "the Machine has no owner that would make another"
-    cluster, has = machine["spec"].get("clusterName"), labels(machine)
-    for check in checks:
-        wanted = check["spec"].get("selector", {}).get("matchLabels", {})
-        if check["spec"].get("clusterName") == cluster and all(has.get(k) == v for k, v in wanted.items()):
-            return ""
-    return "no MachineHealthCheck selects the Machine: nobody would believe the mark"
+    if switched_off := [key for key in (_SKIP_ANNOTATION, _PAUSED_ANNOTATION) if key in annotations(machine)]:
+        return f"the Machine carries {', '.join(switched_off)}: its remediation is switched off"
+    if cluster and cluster["spec"].get("paused"):
+        return f"Cluster {cluster['metadata']['name']} is paused (spec.paused): its remediation is switched off"
+    selecting = [check for check in checks if _selects(check, machine)]
+    if not selecting:
+        return "no MachineHealthCheck selects the Machine: nobody would believe the mark"
+    idle = [why for check in selecting if (why := _why_idle(check))]
+    # One that works is enough.
+    return "; ".join(idle) if len(idle) == len(selecting) else ""
 
 
-def _why_off(machine: Json | None) -> str:
-    switched_off = [k for k in (_SKIP_ANNOTATION, _PAUSED_ANNOTATION) if machine and k in annotations(machine)]
-    return f"the Machine carries {', '.join(switched_off)}: its remediation is switched off" if switched_off else ""
+def _selects(check: Json, machine: Json) -> bool:
+    spec = check["spec"]
+    in_cluster = spec.get("clusterName") == machine["spec"].get("clusterName")
+    return in_cluster and selects(spec.get("selector") or {}, labels(machine))
+
+
+def _why_idle(check: Json) -> str:
+    """Why a MachineHealthCheck does not act on a mark; empty where it does."""
+    name = check["metadata"]["name"]
+    if _PAUSED_ANNOTATION in annotations(check):
+        return f"MachineHealthCheck {name} is paused ({_PAUSED_ANNOTATION}): it would not act on the mark"
+    for condition in check.get("status", {}).get("conditions", []):
+        if condition["type"] == _ALLOWED and condition["status"] == "False":
+            why = condition.get("message") or condition.get("reason") or "no reason given"
+            return f"MachineHealthCheck {name} allows no remediation now ({why})"
+    return ""

@@ -1,14 +1,16 @@
 """What the doctor finds, from facts to words. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
+from contract.identity import NodeIdentity
 from contract.names import DETECTOR_LEASE_PREFIX
 from contract.policy import Mode, Policy
-from contract.replacement import Answer, Found
+from contract.replacement import FATAL, Answer, Found
 from contract.words import counted
 from deploy.rights.calls import Call
 from detector.cluster.leases import SILENT_AFTER
@@ -28,6 +30,9 @@ _RIVALS: Final = {
     "kured": "reboots nodes whose system asks for it",
 }
 """By a part of their image's name: what they do to nodes that Nodemend works on."""
+_NODE_REPAIR: Final = re.compile(r"\bNodeRepair=(\w+)")
+"""Karpenter's feature gate, in its variable ``FEATURE_GATES`` or its option ``--feature-gates``, which goes before."""
+_TRUE: Final = ("1", "t", "true")
 _NAMED_MAX: Final = 5
 
 
@@ -159,6 +164,7 @@ def of_rivals(workloads: Iterable[Json]) -> Iterator[Finding]:
             image = str(container.get("image", ""))
             if container["name"] == _NEURON_AGENT or _NEURON_AGENT_IMAGE in image:
                 yield from _of_neuron_agent(where, container)
+            yield from _of_karpenter(where, container)
             for part, does in _RIVALS.items():
                 if part in image:
                     yield Finding(
@@ -170,10 +176,27 @@ def of_rivals(workloads: Iterable[Json]) -> Iterator[Finding]:
                     )
 
 
+def _environment(container: Json) -> dict[str, str]:
+    return {str(e.get("name")): str(e.get("value", "")) for e in container.get("env", [])}
+
+
+def _of_karpenter(where: str, container: Json) -> Iterator[Finding]:
+    options = [*container.get("command", []), *container.get("args", [])]
+    switched = _NODE_REPAIR.findall(" ".join([_environment(container).get("FEATURE_GATES", ""), *options]))
+    if switched and switched[-1].lower() in _TRUE:
+        yield Finding(
+            "other repairers",
+            Level.WRONG,
+            f"Karpenter ({where}) repairs nodes too: its feature gate NodeRepair is on",
+            "it ends a machine whose condition stays bad, without checkpoint, while an incident works on it",
+            "set settings.featureGates.nodeRepair=false in its chart, or leave its NodePools in shadow "
+            "(docs/migration.md)",
+        )
+
+
 def _of_neuron_agent(where: str, container: Json) -> Iterator[Finding]:
-    switched = {str(e.get("name")): str(e.get("value", "")) for e in container.get("env", [])}
     # The agent's own default is to look on (``k8s-neuron-problem-detector-and-recovery.yml``).
-    if switched.get("ENABLE_RECOVERY", "").lower() == "true":
+    if _environment(container).get("ENABLE_RECOVERY", "").lower() == "true":
         yield Finding(
             "other repairers",
             Level.WRONG,
@@ -194,10 +217,32 @@ def of_group(name: str, found: Iterable[Found]) -> Iterator[Finding]:
             Level.WRONG if stops else Level.NOTE,
             one.explanation,
             f"the policy's answer is {one.answer}" + (": no machine of it is replaced by itself" if stops else ""),
-            f"change the group, or replacement.answers[{one.finding}] in the policy",
+            "change that" + ("" if one.finding in FATAL else f", or replacement.answers[{one.finding}] in the policy"),
         )
     if clean:
         yield Finding(f"group {name}", Level.OK, "nothing keeps it from replacing a machine")
+
+
+def of_unkept(machines: Iterable[NodeIdentity], policy: Policy) -> Iterator[Finding]:
+    """Machines that nobody would replace: those that the policy has repaired, and any with accelerators."""
+    unkept: dict[Level, list[str]] = {Level.WRONG: [], Level.NOTE: []}
+    for one in machines:
+        holds = policy.for_node(one.group, one.nodegroup)
+        by_people = holds.replacement.manual and not one.foreign_owners
+        if one.group or by_people or not (holds.mode is Mode.ACT or one.devices):
+            continue
+        why = f" ({'; '.join(one.foreign_owners)})" if one.foreign_owners else ""
+        unkept[Level.WRONG if holds.mode is Mode.ACT else Level.NOTE].append(f"{one.node}{why}")
+    for level, names in unkept.items():
+        if names:
+            yield Finding(
+                "nodes",
+                level,
+                f"nobody replaces {_some(sorted(names))}",
+                "a fault there ends with the node closed to new work, and a human is asked",
+                "have an Auto Scaling group, a NodeClaim, or a Machine with an owner stand behind each; where people "
+                "replace them, say replacement.manual in the policy (docs/policy.md)",
+            )
 
 
 def of_invalid_policy(source: str, wrong: Iterable[tuple[int, str]]) -> Finding:

@@ -34,6 +34,7 @@ from cli.doctor.findings import (
     of_rights,
     of_rivals,
     of_search_attributes,
+    of_unkept,
 )
 from cli.errors import CommandError
 from cli.policy_document import judged
@@ -216,11 +217,14 @@ def _of_groups(
             "AWS", error, means, "check the network, AWS_REGION and the credentials of whoever runs the doctor"
         )
         return
-    groups, unseen = _groups(cluster, aws, nodes)
+    identities, unseen = _identities(cluster, aws, nodes)
     for refusal, count in unseen.values():
         yield _unseen(
             "nodes", refusal, f"whose machine is behind {counted(count, 'node')}, and its group, is not known"
         )
+    yield from of_unkept(identities, policy or Policy())
+    # One machine of a group stands for all.
+    groups = {one.group: one for one in reversed(identities) if one.group}
     machines = Machines(cluster, aws)
     known: list[Group] = []
     for group, identity in sorted(groups.items()):
@@ -230,7 +234,8 @@ def _of_groups(
             yield from of_group(group, machines.of(identity).survey(survey, failed_repairs=0).findings)
             document = aws.group(group) if identity.kind is MachineKind.AUTO_SCALING else None
         except ActError as error:
-            yield _unseen(f"group {group}", error, "whether a machine of it can be replaced is not known")
+            mend = "allow it to whoever runs the doctor; the worker needs it, too (deploy/aws/iam/worker.json)"
+            yield _unseen(f"group {group}", error, "whether a machine of it can be replaced is not known", mend)
             continue
         if document:
             known.append(Group(dict(document), identity.instance_id or "", holds))
@@ -241,10 +246,10 @@ def _of_groups(
         yield from of_policy(policy, {group: identity.nodegroup for group, identity in groups.items()})
 
 
-def _groups(
+def _identities(
     cluster: Cluster, aws: AutoScaling, nodes: list[Json]
-) -> tuple[dict[str, NodeIdentity], dict[str, tuple[ActError, int]]]:
-    """Of each group, one machine that stands for all; and what kept others from being known, of how many Nodes.
+) -> tuple[list[NodeIdentity], dict[str, tuple[ActError, int]]]:
+    """The machines behind the Nodes; and what kept others from being known, of how many Nodes.
 
     What is refused for one kind of machine (a NodeClaim, say) leaves the groups of others to be looked at.
     """
@@ -259,12 +264,9 @@ def _groups(
     # Questions that come together are one call of AWS.
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as executor:
         seen = list(executor.map(look, nodes))
-    groups: dict[str, NodeIdentity] = {}
     unseen: dict[str, tuple[ActError, int]] = {}
     for one in seen:
         if isinstance(one, ActError):
             # By what is missing, not by Node: a fleet would say the same thing a thousand times.
             unseen[one.what] = (one, unseen.get(one.what, (one, 0))[1] + 1)
-        elif one.group:
-            groups.setdefault(one.group, one)
-    return groups, unseen
+    return [one for one in seen if isinstance(one, NodeIdentity)], unseen

@@ -1,7 +1,6 @@
 """`nodemend doctor` on a live stack: it finds what was broken, and nothing where nothing is."""
 
 import asyncio
-import json
 import uuid
 from pathlib import Path
 from typing import Any
@@ -13,26 +12,12 @@ from kubernetes import client
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 
 from contract.names import ExitCode
-from deploy.components import NAMESPACE
 from deploy.local.stack import Stack
 from tests.conftest import MakeNodeGroup
+from tests.doctoring.examining import examined
 from tests.harness import connect
-from tests.operating.command import nodemend
 
 pytestmark = pytest.mark.stack
-
-
-def examined(
-    stack: Stack, policy: Path | None, namespace: str = NAMESPACE, **environment: str
-) -> tuple[int, dict[str, list[dict[str, Any]]]]:
-    done = nodemend(
-        *("doctor", *(("--policy", str(policy)) if policy else ()), "--namespace", namespace, "--output", "json"),
-        **{**stack.environment(), **environment},
-    )
-    found: dict[str, list[dict[str, Any]]] = {}
-    for one in json.loads(done.stdout):
-        found.setdefault(one["about"], []).append(one)
-    return done.returncode, found
 
 
 def test_what_is_broken_is_found_and_what_is_whole_is_not(

@@ -1,4 +1,4 @@
-"""Every `nodemend …`, `helm …` and `aws …` that a document shows is one that there is, with options that it has."""
+"""Every `nodemend …`, `helm …`, `kubectl …` and `aws …` that a document shows is one that there is, options and all."""
 
 import os
 import re
@@ -13,22 +13,26 @@ import typer
 
 from cli.lazily import Listing
 from cli.main import app
+from deploy.local.build import kubernetes_version
 from tests.deploying.aws_command import run
 from tests.deploying.rendering import helm
+from tests.operating import kubectl_options
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOTES = ROOT / "deploy" / "helm" / "nodemend" / "templates" / "NOTES.txt"
+"""What Helm says after an install: all of it is as a block."""
 
 
 def shown(program: str, page: Path) -> Iterator[list[str]]:
     """The words of each command of a program, in blocks and within sentences."""
     text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-    blocks = re.findall(r"```[^\n]*\n(.*?)```", text, re.DOTALL)
+    blocks = [text] if page == NOTES else re.findall(r"```[^\n]*\n(.*?)```", text, re.DOTALL)
     within = re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     lines = [line for block in blocks for line in block.splitlines()] + [" ".join(span.split()) for span in within]
     for line in lines:
         for part in re.split(r"\||&&|;|\$\(", re.sub(r"\s#.*", "", line)):
-            if re.match(rf"\s*(\.venv/bin/)?{program} [a-z]", part):
+            if re.match(rf"\s*(\.venv/bin/)?{program} [a-z-]", part):
                 # Brackets stand for what may be left out.
                 yield shlex.split(re.sub(r"[\[\]()\"']", "", part))[1:]
 
@@ -80,6 +84,34 @@ def test_helm_has_the_commands_and_options_that_pages_show() -> None:
 @pytest.mark.parametrize("words", ["instal nodemend", "install nodemend chart --vlaues x"])
 def test_what_helm_does_not_know_would_be_seen(words: str) -> None:
     assert "unknown" in helm(*words.split(), "--help").stderr
+
+
+def test_kubectl_has_the_commands_and_options_that_pages_show() -> None:
+    version, options = kubectl_options.kept()
+    assert version == kubernetes_version(), f"These are of another kubectl. {kubectl_options.REMEDY}"
+    lines = {" ".join(words): words for page in (*PAGES, NOTES) for words in shown("kubectl", page)}
+    assert {"create", "debug", "get"} <= {words[0] for words in lines.values()}
+    assert {line: why for line, words in lines.items() if (why := kubectl_options.mistake(words, options))} == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("gte nodes", "no command gte"),
+        ("create sceret generic x", "no command create sceret"),
+        ("get nodes --selecter app", "no option --selecter"),
+        ("get nodes -oz", ""),
+        ("get nodes -zo", "no option -zo"),
+        # What goes before the command is every command's.
+        ("-A get pods", "no option -A"),
+        ("-n nodemend get pods -A", ""),
+        # A value is neither a command nor an option, and what runs in a container is not kubectl's.
+        ("create -f - ", ""),
+        ("debug node/n -it --image=busybox -- sh --no-such-option", ""),
+    ],
+)
+def test_what_kubectl_does_not_know_would_be_seen(words: str, why: str) -> None:
+    assert kubectl_options.mistake(words.split(), kubectl_options.kept()[1]) == why
 
 
 @pytest.mark.parametrize("page", ["install-eks", "migration"])

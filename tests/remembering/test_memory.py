@@ -1,5 +1,6 @@
 """The memory of failed machines: bounded, written by many at once without a loss, and not stopped by an editor."""
 
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
@@ -57,6 +58,14 @@ def test_workers_that_write_at_once_lose_nothing(memory: Memory) -> None:
     with ThreadPoolExecutor(4) as executor:
         list(executor.map(lambda number: memory.remember(machine(number)), range(4)))
     assert {m.node for m in memory.all()} == {f"node-{n}" for n in range(4)}
+
+
+def test_machine_is_added_to_those_that_are_remembered_in_nodemends_own_namespace(acting: Acting) -> None:
+    """Whichever test comes first has the ConfigMap there made; what is added to it is this one's to show."""
+    added = [machine(number, incident=f"remediate-{uuid.uuid4()}") for number in range(2)]
+    for one in added:
+        acting.memory.remember(one)
+    assert [m for m in acting.memory.all() if m in added] == added
 
 
 def test_hundred_machines_that_fail_at_once_are_written_down_without_standing_in_each_others_way(

@@ -104,7 +104,9 @@ def node_pool(objects: Objects) -> str:
     return name
 
 
-def machine_of(objects: Objects, namespace: str, owner: str, provider: str, **metadata: Any) -> dict[str, Any]:
+def machine_of(
+    objects: Objects, namespace: str, owner: str, provider: str, cluster: str = "train", **metadata: Any
+) -> dict[str, Any]:
     """A Machine of a MachineSet, with its infrastructure."""
     name = f"{owner}-{uuid.uuid4().hex[:5]}"
     reference = {
@@ -115,13 +117,13 @@ def machine_of(objects: Objects, namespace: str, owner: str, provider: str, **me
         "controller": True,
     }
     created = objects.create(
-        f"/apis/cluster.x-k8s.io/v1beta1/namespaces/{namespace}/machines",
+        f"{capi(namespace)}/machines",
         {
             "apiVersion": "cluster.x-k8s.io/v1beta1",
             "kind": "Machine",
             "metadata": {"name": name, "labels": {"set": owner}, "ownerReferences": [reference], **metadata},
             "spec": {
-                "clusterName": "train",
+                "clusterName": cluster,
                 "providerID": provider,
                 "bootstrap": {"dataSecretName": "x"},
                 "infrastructureRef": {"kind": "AWSMachine", "name": name},
@@ -132,14 +134,52 @@ def machine_of(objects: Objects, namespace: str, owner: str, provider: str, **me
     return created
 
 
-def health_check(objects: Objects, namespace: str, owner: str) -> None:
-    """A MachineHealthCheck that selects the Machines of a set."""
+def join_machine(acting: Acting, machine: dict[str, Any]) -> str:
+    """The Node of a Machine, annotated as Cluster API does it. Returns its name."""
+    metadata = machine["metadata"]
+    told = {
+        "machine": metadata["name"],
+        "cluster-namespace": metadata["namespace"],
+        "owner-kind": "MachineSet",
+        "owner-name": metadata["ownerReferences"][0]["name"],
+    }
+    annotations = {f"cluster.x-k8s.io/{key}": value for key, value in told.items()}
+    return join(acting, machine["spec"]["providerID"], annotations=annotations)
+
+
+def health_check(objects: Objects, namespace: str, owner: str, cluster: str = "train") -> str:
+    """A MachineHealthCheck that selects the Machines of a set. Returns its path."""
+    path = f"{capi(namespace)}/machinehealthchecks"
     objects.create(
-        f"/apis/cluster.x-k8s.io/v1beta1/namespaces/{namespace}/machinehealthchecks",
+        path,
         {
             "apiVersion": "cluster.x-k8s.io/v1beta1",
             "kind": "MachineHealthCheck",
             "metadata": {"name": owner},
-            "spec": {"clusterName": "train", "selector": {"matchLabels": {"set": owner}}},
+            "spec": {"clusterName": cluster, "selector": {"matchLabels": {"set": owner}}},
         },
     )
+    return f"{path}/{owner}"
+
+
+def cluster_of_machines(objects: Objects, namespace: str, name: str = "train") -> str:
+    """A Cluster. Returns its path."""
+    path = f"{capi(namespace)}/clusters"
+    body = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "metadata": {"name": name}, "spec": {}}
+    objects.create(path, body)
+    return f"{path}/{name}"
+
+
+def capi(namespace: str) -> str:
+    """Where Cluster API's objects of a namespace are."""
+    return f"/apis/cluster.x-k8s.io/v1beta1/namespaces/{namespace}"
+
+
+def karpenter_node(acting: Acting, objects: Objects, pool: str) -> tuple[str, dict[str, Any]]:
+    """A Node of a pool, and the NodeClaim that owns it."""
+    machine = provider_id()
+    claim = node_claim(objects, pool, machine)
+    owner = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": claim["metadata"]["name"]}
+    owner |= {"uid": claim["metadata"]["uid"], "blockOwnerDeletion": True}
+    node = join(acting, machine, labels={"karpenter.sh/nodepool": pool}, ownerReferences=[owner])
+    return node, claim

@@ -1,4 +1,4 @@
-"""Whole incidents with a real worker: a reboot that mends, a spare before the old machine goes, lost answers."""
+"""Whole incidents on a worker: a reboot that mends, a spare that comes first, lost answers, a right that is denied."""
 
 import asyncio
 from pathlib import Path
@@ -8,11 +8,12 @@ import pytest
 
 from contract.fault import EvidenceEnd, Verdict
 from contract.incident import IncidentReport
-from contract.names import Outcome
+from contract.names import Outcome, Phase
 from deploy.local.scene import nodes
 from deploy.local.stack import Stack
 from tests.conftest import MakeNodeGroup
-from tests.harness import QUICK_POLICY, connect, report_about, running_worker, send, write_policy
+from tests.doctoring.aws_front import refusing_front
+from tests.harness import QUICK_POLICY, connect, report_about, running_worker, send, until, write_policy
 
 
 async def play(stack: Stack, folder: Path, group: str, replacement: dict[str, Any], *faults: Any) -> list[Any]:
@@ -73,3 +74,33 @@ async def test_a21_throttled_calls_and_lost_answers_fail_no_incident_and_replace
     assert set(local_stack.fleet.terminated[terminated:]) == set(group.instance_ids[:3])
     assert len(local_stack.fleet.launched[launched:]) == 3
     assert {r.replacement_instance_id for r in reports} == set(local_stack.fleet.launched[launched:])
+
+
+@pytest.mark.timeout(240)
+async def test_right_that_aws_does_not_grant_is_named_and_nothing_is_ended_until_it_is_granted(
+    local_stack: Stack, node_group: MakeNodeGroup, tmp_path: Path
+) -> None:
+    group = node_group(2)
+    terminated = len(local_stack.fleet.terminated)
+    policy = write_policy(tmp_path / "policy.yaml", **{group.name: QUICK_POLICY})
+    client = await connect(local_stack)
+    with (
+        refusing_front(local_stack.aws, "SetInstanceHealth", group.name) as front,
+        running_worker(local_stack, policy, tmp_path, AWS_ENDPOINT_URL=front.url),
+    ):
+        handle = await send(client, report_about(local_stack, group.nodes[0]))
+        report = await until(handle, lambda report: report.phase is Phase.NEEDS_HUMAN)
+        assert "AWS refuses `autoscaling:SetInstanceHealth` (AccessDenied: User: " in report.summary
+        assert f"autoScalingGroupName/{group.name}" in report.summary
+        assert "Grant it to the worker's role" in report.summary
+        assert "press `resume`" in report.summary
+        # What is certain to be refused again is asked for once.
+        assert front.refused == [group.name]
+        assert local_stack.fleet.terminated[terminated:] == []
+        (node,) = [n for n in nodes(local_stack, group.name) if n.metadata.name == group.nodes[0]]
+        assert node.spec.unschedulable, "it is kept from new work meanwhile"
+
+        front.open = True
+        await handle.signal("resume", {"by": "test", "reason": "granted"})
+        assert (await handle.result()).outcome is Outcome.REPLACED
+    assert local_stack.fleet.terminated[terminated:] == [group.instance_ids[0]]

@@ -33,11 +33,14 @@ from tests.acting import Acting, refusal
 from tests.replacing.custom_machines import (
     CLAIMS,
     POOLS,
+    capi,
+    cluster_of_machines,
     health_check,
     install,
     join,
+    join_machine,
+    karpenter_node,
     machine_of,
-    node_claim,
     node_pool,
     provider_id,
 )
@@ -107,15 +110,6 @@ def follow(acting: Acting, target: Target, survey: GroupSurvey) -> Any:
 @pytest.fixture
 def karpenter(acting: Acting) -> Objects:
     return install(acting, "karpenter")
-
-
-def karpenter_node(acting: Acting, objects: Objects, pool: str) -> tuple[str, dict[str, Any]]:
-    machine = provider_id()
-    claim = node_claim(objects, pool, machine)
-    owner = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": claim["metadata"]["name"]}
-    owner |= {"uid": claim["metadata"]["uid"], "blockOwnerDeletion": True}
-    node = join(acting, machine, labels={"karpenter.sh/nodepool": pool}, ownerReferences=[owner])
-    return node, claim
 
 
 def end_claim(acting: Acting, objects: Objects, name: str, node: str) -> None:
@@ -194,20 +188,13 @@ def cluster_api(acting: Acting) -> Objects:
 
 
 def capi_node(acting: Acting, objects: Objects, namespace: str, owner: str) -> tuple[str, dict[str, Any]]:
-    provider = provider_id()
-    machine = machine_of(objects, namespace, owner, provider)
-    annotations = {
-        "cluster.x-k8s.io/machine": machine["metadata"]["name"],
-        "cluster.x-k8s.io/cluster-namespace": namespace,
-        "cluster.x-k8s.io/owner-kind": "MachineSet",
-        "cluster.x-k8s.io/owner-name": owner,
-    }
-    return join(acting, provider, annotations=annotations), machine
+    machine = machine_of(objects, namespace, owner, provider_id())
+    return join_machine(acting, machine), machine
 
 
 def path_of(machine: dict[str, Any]) -> str:
     metadata = machine["metadata"]
-    return f"/apis/cluster.x-k8s.io/v1beta1/namespaces/{metadata['namespace']}/machines/{metadata['name']}"
+    return f"{capi(metadata['namespace'])}/machines/{metadata['name']}"
 
 
 def test_cluster_api_machine_is_marked_for_remediation_and_the_next_one_is_followed(
@@ -237,27 +224,67 @@ def test_cluster_api_machine_is_marked_for_remediation_and_the_next_one_is_follo
     assert follow(acting, target, survey).node == successor
 
 
+PAUSED = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": "true"}}}
+SKIPPED = {"metadata": {"annotations": {"cluster.x-k8s.io/skip-remediation": ""}}}
+OTHERS = {"spec": {"selector": {"matchExpressions": [{"key": "set", "operator": "NotIn", "values": ["workers"]}]}}}
+TOO_MANY = {"type": "RemediationAllowed", "status": "False", "message": "2 of 2 are unhealthy"}
+
+
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("of", "change", "says"),
     [
-        ("no health check", "no MachineHealthCheck selects"),
-        ("paused", "remediation is switched off"),
-        ("elsewhere", "management cluster"),
+        ("check", OTHERS, "no MachineHealthCheck selects"),
+        ("check", {"spec": {"clusterName": "another"}}, "no MachineHealthCheck selects"),
+        ("check", PAUSED, "MachineHealthCheck workers is paused"),
+        ("check/status", {"status": {"conditions": [TOO_MANY]}}, "no remediation now (2 of 2 are unhealthy)"),
+        ("cluster", {"spec": {"paused": True}}, "Cluster train is paused"),
+        ("machine", PAUSED, "remediation is switched off"),
+        ("machine", SKIPPED, "remediation is switched off"),
+        ("machine", {"metadata": {"ownerReferences": None}}, "no owner that would make another"),
     ],
 )
 def test_cluster_api_machine_that_nobody_would_replace_is_told(
-    acting: Acting, cluster_api: Objects, namespace: str, joined: list[str], change: str, says: str
+    acting: Acting,
+    cluster_api: Objects,
+    namespace: str,
+    joined: list[str],
+    of: str,
+    change: dict[str, Any],
+    says: str,
 ) -> None:
     node, machine = capi_node(acting, cluster_api, namespace, "workers")
     joined.append(node)
-    if change != "no health check":
-        health_check(cluster_api, namespace, "workers")
+    check = health_check(cluster_api, namespace, "workers")
+    places = {"check": check, "check/status": f"{check}/status", "machine": path_of(machine)}
+    places["cluster"] = cluster_of_machines(cluster_api, namespace)
     target = identified(acting, node)
-    if change == "paused":
-        cluster_api.patch(path_of(machine), {"metadata": {"annotations": {"cluster.x-k8s.io/paused": "true"}}})
-    if change == "elsewhere":
-        cluster_api.delete(path_of(machine))
+    assert look(acting, target).obstacles == ()
+    cluster_api.patch(places[of], change)
     assert any(says in obstacle for obstacle in look(acting, target).obstacles)
+
+
+def test_cluster_api_machine_is_given_up_where_one_of_its_health_checks_works(
+    acting: Acting, cluster_api: Objects, namespace: str, joined: list[str]
+) -> None:
+    node, _ = capi_node(acting, cluster_api, namespace, "workers")
+    joined.append(node)
+    cluster_api.patch(health_check(cluster_api, namespace, "workers"), PAUSED)
+    target = identified(acting, node)
+    assert look(acting, target).obstacles != ()
+    everything = {"metadata": {"name": "all"}, "spec": {"clusterName": "train", "selector": {}}}
+    kind = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachineHealthCheck"}
+    cluster_api.create(f"{capi(namespace)}/machinehealthchecks", {**kind, **everything})
+    assert look(acting, target).obstacles == ()
+
+
+def test_cluster_api_machine_that_another_cluster_keeps_is_told(
+    acting: Acting, cluster_api: Objects, namespace: str, joined: list[str]
+) -> None:
+    node, machine = capi_node(acting, cluster_api, namespace, "workers")
+    joined.append(node)
+    target = identified(acting, node)
+    cluster_api.delete(path_of(machine))
+    assert any("management cluster" in obstacle for obstacle in look(acting, target).obstacles)
 
 
 def test_v11_finding_on_a_replacement_that_is_being_proven_starts_no_incident_of_its_own(
