@@ -32,6 +32,7 @@ from worker.clients import ACTS_AT_ONCE, archive_client, auto_scaling_client, cl
 from worker.cloudwatch import MetricsInterceptor
 from worker.health import Health, HealthServer, beat, watch_health
 from worker.interceptors import CareInterceptor
+from worker.metrics import begin_at_zero
 from worker.policy_file import PolicyFile
 from worker.process import connected, run, told_to_stop
 from worker.schedules import keep_reaping
@@ -76,6 +77,7 @@ async def _work(settings: WorkerSettings) -> None:
         client = await connected(connect(load_connection(), runtime, identity), stopping)
         if client is None:
             return
+        begin_at_zero(runtime.metric_meter, client.namespace)
         await register_search_attributes(client)
         await keep_reaping(client, settings.cluster, settings.reap_interval_s)
         async with open_desk(client, settings.cluster) as desk:
