@@ -33,7 +33,7 @@ from worker.cloudwatch import MetricsInterceptor
 from worker.health import Health, HealthServer, beat, watch_health
 from worker.interceptors import CareInterceptor
 from worker.metrics import begin_at_zero
-from worker.policy_file import PolicyFile
+from worker.policy_file import PolicyFile, watch_policy
 from worker.process import connected, run, told_to_stop
 from worker.schedules import keep_reaping
 from worker.settings import WorkerSettings, split_address
@@ -73,6 +73,7 @@ async def _work(settings: WorkerSettings) -> None:
     identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}"
     stopping = told_to_stop()
     beating = asyncio.create_task(beat(health))
+    watching = asyncio.create_task(watch_policy(policy, runtime.metric_meter))
     try:
         client = await connected(connect(load_connection(), runtime, identity), stopping)
         if client is None:
@@ -113,7 +114,7 @@ async def _work(settings: WorkerSettings) -> None:
                 async with make_budget_worker(client, [budget.count_cluster, permits.deliver_grants]):
                     await _serve(worker, client, identity, health, stopping, server.address)
     finally:
-        for task in (stopping, beating):
+        for task in (stopping, beating, watching):
             task.cancel()
         server.close()
         tracing.close()

@@ -36,7 +36,6 @@ from cli.doctor.findings import (
     of_search_attributes,
 )
 from cli.errors import CommandError
-from cli.policy_document import judged
 from contract.acts import SurveyGroup
 from contract.identity import Fence, MachineKind, NodeIdentity, Target
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, SearchAttribute
@@ -47,6 +46,7 @@ from deploy.rights.__main__ import recorded
 from deploy.rights.calls import ANYWHERE, Call
 from worker.clients import auto_scaling_client, aws_session, cluster_client
 from worker.errors import StartError
+from worker.policy_document import judged
 from worker.temporal import known_search_attributes, mistyped, pollers
 
 _AT_ONCE: Final = 50

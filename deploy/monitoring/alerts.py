@@ -127,6 +127,15 @@ ALERTS: Final = (
         "operating.md#when-something-is-away",
     ),
     Alert(
+        "NodemendPolicyRefused",
+        "max by (instance) (nodemend_policy_refused) == 1",
+        "5m",
+        "ticket",
+        "The worker at {{ $labels.instance }} does not take the policy as it is now.",
+        "The policy before it holds on; a worker that starts anew does not start. Its log names each wrong line.",
+        "policy.md",
+    ),
+    Alert(
         "NodemendPaused",
         f"max({of_the_budget('nodemend_pauses')}) > 0",
         "24h",

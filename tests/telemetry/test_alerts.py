@@ -105,6 +105,10 @@ SCENES = {
         },
         {},
     ),
+    "NodemendPolicyRefused": Scene(
+        {'nodemend_policy_refused{instance="w1"}': "0x10 1x30", 'nodemend_policy_refused{instance="w2"}': "0x40"},
+        {'nodemend_policy_refused{instance="w1"}': "0x10 1x2 0x30", 'nodemend_policy_refused{instance="w2"}': "0x40"},
+    ),
     "NodemendPaused": Scene(budget("nodemend_pauses", 1), budget("nodemend_pauses", 0), 1500),
 }
 
