@@ -30,13 +30,13 @@ QUESTIONS: Final = {
     "Work would be lost: …": "a job saved nothing, and its owner wants to be asked; `approve` drains all the same",
     "Quarantine: … This line alone does not prove …": "look at the counters; `approve` replaces, `release` gives back",
     "Quarantine: … the policy leaves that to people. …": "reboot the machine, then `release`; or `approve` replaces it",
-    "Quarantine: … another controller acts on it: …": "let it finish, then `abort`; or switch it off there, then `resume`",
+    "Quarantine: … another controller acts on it: …": "let it finish and `abort`; or switch it off there and `resume`",
     "Quarantine: … names no EC2 instance: …": "replace the machine by hand, then `abort`; or `release` gives it back",
     "Quarantine: … is in no Auto Scaling group: …": "replace it by hand, then `abort`; or attach it, then `resume`",
     "Quarantine: … it is forged, or the driver is wrong. …": "find out who wrote the line; `release`, or `abort`",
     "Of the … other nodes of …": "a hang: look at the node that is named, not at this one, then `abort` here",
     "… would not replace the instance: …": "clear the obstacle at the group that is named, then `resume`",
-    "The policy wants a reboot before a machine … is given up, …": "change the policy's answer and `resume`, or `abort`",
+    "The policy wants a reboot before … is given up, …": "change the policy's answer and `resume`; or `abort`",
 }
 """How each question begins and what tells it from others (``…``: anything), and what to do."""
 
