@@ -81,6 +81,29 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- end }}
 
+{{/* How a person's shell reaches Temporal as the pods do: lines for NOTES.txt, beside address and namespace. */}}
+{{- define "nodemend.temporalExports" -}}
+{{- $read := printf "kubectl get secret -n %s %%s -o go-template='{{index .data %%q | base64decode}}'" .Release.Namespace }}
+{{- with .Values.temporal.tls }}
+{{- if or .enabled .secret }}
+export TEMPORAL_TLS=true{{ with .serverName }} TEMPORAL_TLS_SERVER_NAME={{ . }}{{ end }}
+{{- end }}
+{{- if .secret }}
+export TEMPORAL_TLS_CLIENT_CERT_DATA="$({{ printf $read .secret "tls.crt" }})"
+export TEMPORAL_TLS_CLIENT_KEY_DATA="$({{ printf $read .secret "tls.key" }})"
+{{- if .ca }}
+export TEMPORAL_TLS_SERVER_CA_CERT_DATA="$({{ printf $read .secret "ca.crt" }})"
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with include "nodemend.apiKeySecret" . }}
+export TEMPORAL_API_KEY="$({{ printf $read . $.Values.temporal.apiKey.key }})"
+{{- end }}
+{{- with .Values.payloads.keysSecret }}
+export NODEMEND_PAYLOAD_KEYS=FOLDER   # with the keys of Secret {{ . }}, each in a file by its name
+{{- end }}
+{{- end }}
+
 {{/* Where what it needs for that is mounted, and from which Secrets. */}}
 {{- define "nodemend.temporalMounts" -}}
 {{- if .Values.temporal.tls.secret }}
