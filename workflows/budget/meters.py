@@ -30,8 +30,8 @@ class Meters:
         meter.create_gauge("nodemend_guards_up", "Common causes that hold permits").set(up)
         meter.create_gauge("nodemend_pauses", "Pauses by operators").set(len(state.pauses))
         # Another process may have run it before, and goes on serving what it set last.
-        now = int(workflow.now().timestamp())
-        meter.create_gauge("nodemend_budget_timestamp_seconds", "When these gauges were set").set(now)
+        told = meter.create_gauge_float("nodemend_budget_timestamp_seconds", "When these gauges were set")
+        told.set(workflow.now().timestamp())
 
     def granted(self, request: PermitRequest) -> None:
         """Count a grant."""
