@@ -1,5 +1,6 @@
 """Values that the chart refuses, and in which words. Helm is real; there is no cluster."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -186,3 +187,43 @@ def test_settings_that_are_left_empty_are_those_of_the_program() -> None:
         if isinstance(value, dict) and path != "policy":
             values = changed(values, path, None)
     assert set(containers(rendered(values))) == {"detector", "watch-cluster", "worker", "pager"}
+
+
+NAMED: Json = {
+    "temporal.apiKey.secret": "x123",
+    "temporal.apiKey.key": "x123",
+    "payloads": {"keysSecret": "x123", "key": "x123"},
+    "image.tag": "x123",
+    "existingPolicy": "x123",
+    "worker.recordsClaim": "x123",
+    "worker.record.webhook": {"url": "https://reports.example.com", "secret": "x123", "key": "x123"},
+    "pager.secret": "x123",
+    "detector.delivery": "temporal",
+    "detector.priorityClassName": "x123",
+    "detector.podAnnotations": {"x123": "x123"},
+    "cluster": "x123",
+}
+CERTIFICATE: Json = {
+    "temporal.apiKey.secret": "",
+    "temporal.tls": {"secret": "x123", "ca": True, "serverName": "x123"},
+}
+
+EXTERNAL: Json = {
+    "temporal.apiKey.secret": "",
+    "temporal.apiKey.externalSecret": {
+        "enabled": True,
+        "store": {"name": "x123"},
+        "remoteKey": "x123",
+        "property": "x123",
+    },
+}
+
+
+@pytest.mark.parametrize("name", ["123", "true", "null", "0x1f", "2026-12-03"])
+@pytest.mark.parametrize("proof", [{}, CERTIFICATE, EXTERNAL], ids=["key", "certificate", "external"])
+def test_name_that_looks_like_something_else_stays_a_name(name: str, proof: Json) -> None:
+    values = EVERYTHING
+    for path, value in {**NAMED, **proof}.items():
+        values = changed(values, path, value)
+    looks_so = json.loads(json.dumps(values).replace("x123", name))
+    assert json.dumps(rendered(looks_so)) == json.dumps(rendered(values)).replace("x123", name)

@@ -69,7 +69,7 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- if include "nodemend.apiKeySecret" . }}
 - name: TEMPORAL_API_KEY
-  valueFrom: {secretKeyRef: {name: {{ include "nodemend.apiKeySecret" . }}, key: {{ .Values.temporal.apiKey.key }}}}
+  valueFrom: {secretKeyRef: {name: {{ include "nodemend.apiKeySecret" . | quote }}, key: {{ .Values.temporal.apiKey.key | quote }}}}
 {{- end }}
 {{- with .Values.payloads }}
 {{- if .keysSecret }}
@@ -118,11 +118,11 @@ export NODEMEND_PAYLOAD_KEYS=FOLDER   # with the keys of Secret {{ . }}, each in
 {{- define "nodemend.temporalVolumes" -}}
 {{- if .root.Values.temporal.tls.secret }}
 - name: temporal
-  secret: {secretName: {{ .root.Values.temporal.tls.secret }}, defaultMode: {{ .mode }}}
+  secret: {secretName: {{ .root.Values.temporal.tls.secret | quote }}, defaultMode: {{ .mode }}}
 {{- end }}
 {{- if .root.Values.payloads.keysSecret }}
 - name: payload-keys
-  secret: {secretName: {{ .root.Values.payloads.keysSecret }}, defaultMode: {{ .mode }}}
+  secret: {secretName: {{ .root.Values.payloads.keysSecret | quote }}, defaultMode: {{ .mode }}}
 {{- end }}
 {{- end }}
 
