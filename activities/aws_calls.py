@@ -18,6 +18,8 @@ CALL: Final = Config(
     retries={"mode": "standard", "max_attempts": 6},
     max_pool_connections=50,
 )
+SHORT_CALL: Final = Config(connect_timeout=5, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})
+"""For a person who waits for the answer."""
 _DENIED: Final = frozenset(
     {
         "AccessDenied",

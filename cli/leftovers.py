@@ -34,7 +34,7 @@ from contract.names import (
 from detector.catalogue import BUILT_IN, load_rules
 from detector.conditions import LOG_HEALTH
 
-_ANNOTATIONS: Final = (
+NODE_ANNOTATIONS: Final = (
     OWNER_ANNOTATION,
     REPLACES_ANNOTATION,
     REPLACED_BY_ANNOTATION,
@@ -45,6 +45,7 @@ _ANNOTATIONS: Final = (
     CLUSTER_FINDING_DIGESTS_ANNOTATION,
     TRIED_ANNOTATION,
 )
+"""Of ours, on Nodes."""
 _TAINTS: Final = (QUARANTINE_TAINT, STARTUP_TAINT)
 _DETECTOR_LEASE: Final = "nodemend-detector-"
 _INSTALLED: Final = {"labelSelector": "app.kubernetes.io/name=nodemend"}
@@ -157,7 +158,7 @@ class ClusterLeftovers:
         patch: Json = {
             "metadata": {
                 "resourceVersion": node["metadata"]["resourceVersion"],
-                "annotations": dict.fromkeys(_ANNOTATIONS),
+                "annotations": dict.fromkeys(NODE_ANNOTATIONS),
                 "labels": {INCIDENT_LABEL: None},
             },
             "spec": {"taints": taints or None},
@@ -169,7 +170,7 @@ def ours_on(node: Json, condition_types: frozenset[str]) -> list[str]:
     """What a Node carries of ours. Pure."""
     carried = annotations(node)
     return [
-        *(f"annotation {key}" for key in _ANNOTATIONS if key in carried),
+        *(f"annotation {key}" for key in NODE_ANNOTATIONS if key in carried),
         *(f"label {key}" for key in (INCIDENT_LABEL,) if key in labels(node)),
         *(f"taint {taint['key']}" for taint in node["spec"].get("taints", []) if taint["key"] in _TAINTS),
         *(f"condition {kind}" for kind in _conditions(node, condition_types)),

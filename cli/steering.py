@@ -1,7 +1,8 @@
 """Commands by which people steer: the overrides of an incident, the pauses of the fleet, and the end of it all."""
 
 from collections.abc import Callable
-from typing import Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +11,16 @@ from cli.options import USER, ActOption, ByOption, GroupOption, ReasonOption, Ta
 from cli.output import Output, OutputOption, print_document
 from cli.process import end, reading_cluster, run
 from contract.names import BudgetOrderName, ExitCode, OverrideName
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+
+class Outside(StrEnum):
+    """What `nodemend uninstall` may leave out."""
+
+    TEMPORAL = "temporal"
+    AWS = "aws"
 
 
 def approve(
@@ -101,22 +112,30 @@ def uninstall(
     check: Annotated[
         bool, typer.Option("--check", help="Only list what is there; exit code 1 when there is any.")
     ] = False,
+    without: Annotated[
+        list[Outside] | None,
+        typer.Option("--without", help="Leave this out: a Temporal that is gone for good, an AWS without our alarms."),
+    ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Clear what Nodemend leaves on Nodes, on the cluster and in Temporal, after `helm uninstall` (KUBECONFIG)."""
-    from cli.connection import cluster, connect
+    """Clear what Nodemend leaves on Nodes, in the cluster, in Temporal and in CloudWatch, after `helm uninstall`."""
+    from cli.alarms import Alarms
+    from cli.connection import cluster
     from cli.leftovers import ClusterLeftovers, Leftover
     from cli.uninstall import SPOOL_HINT, left
     from cli.uninstall import uninstall as clear
     from worker.clients import cluster_client
 
+    omitted = set(without or ())
+
     async def work() -> list[Leftover]:
         name = cluster()
         leftovers = ClusterLeftovers(cluster_client(), name)
-        client = await connect()
+        client = None if Outside.TEMPORAL in omitted else await _temporal()
+        alarms = None if Outside.AWS in omitted else Alarms(name)
         if not check:
-            await clear(client, name, leftovers, lambda line: typer.echo(line, err=True))
-        return await left(client, name, leftovers)
+            await clear(client, name, leftovers, alarms, lambda line: typer.echo(line, err=True))
+        return await left(client, name, leftovers, alarms)
 
     with reading_cluster("Nodes, Leases, ConfigMaps and Jobs are read and cleared."):
         found = run(work())
@@ -127,8 +146,22 @@ def uninstall(
             f"{leftover.kind} {leftover.name}" + (f": {leftover.what}" if leftover.what else "") for leftover in found
         ]
         typer.echo("\n".join(lines) or "Nothing of Nodemend is left here.")
+        for part in sorted(omitted):
+            typer.echo(f"Not looked at, as you said: {part}.", err=True)
         typer.echo(SPOOL_HINT, err=True)
     end(ExitCode.FAILED if found else ExitCode.OK)
+
+
+async def _temporal() -> "Client":
+    from cli.connection import connect
+
+    try:
+        return await connect()
+    except CommandError as error:
+        if error.code != ExitCode.UNAVAILABLE:
+            raise
+        remedy = "If it is gone for good: `--without temporal` clears the rest."
+        raise CommandError(str(error), remedy, error.code) from error
 
 
 async def _tell(order: BudgetOrderName, by: str, reason: str, group: str | None, output: Output) -> None:

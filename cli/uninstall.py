@@ -1,6 +1,7 @@
-"""``nodemend uninstall``: what Nodemend leaves in Temporal and on the cluster, cleared after ``helm uninstall``.
+"""``nodemend uninstall``: what Nodemend leaves in Temporal, on the cluster and in CloudWatch, after ``helm uninstall``.
 
 It needs no worker. It opens no node whose instance is given up already, and removes nothing while Nodemend runs.
+A Temporal that is gone, and an AWS without alarms, are left out where the caller says so, and never in silence.
 """
 
 import asyncio
@@ -10,16 +11,23 @@ from typing import Any, Final
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.errors import ActError
+from cli.alarms import Alarms
 from cli.errors import CommandError
 from cli.incidents import listed
 from cli.leftovers import ClusterLeftovers, Leftover
 from contract.incident import IncidentReport, StepStatus
 from contract.names import DISRUPT_GANG, REAP_ORPHANS, ExitCode, Step, budget_id, reaper_id
+from contract.words import counted
 
 SPOOL_HINT: Final = (
     "On the hosts the detectors' spool remains (detector.spoolPath, /var/lib/nodemend); new machines have none. "
     "Temporal keeps closed incidents as long as its retention says, and the search attributes. A launch template may "
     "still give new nodes the taint nodemend.io/startup, which nobody takes off now."
+)
+_WITHOUT_AWS: Final = (
+    "Set AWS_REGION and credentials that may cloudwatch:DescribeAlarms and cloudwatch:DeleteAlarms, or leave them out: "
+    "--without aws."
 )
 _AFTER: Final = (Step.AWAIT_REPLACEMENT, Step.VERIFY, Step.CLOSE)
 _HAPPENED: Final = (StepStatus.RUNNING, StepStatus.WAITING, StepStatus.DONE, StepStatus.FAILED)
@@ -27,16 +35,27 @@ _HAPPENED: Final = (StepStatus.RUNNING, StepStatus.WAITING, StepStatus.DONE, Ste
 Say = Callable[[str], None]
 
 
-async def left(client: Client, name: str, cluster: ClusterLeftovers) -> list[Leftover]:
-    """Everything that is there of Nodemend."""
+async def left(client: Client | None, name: str, cluster: ClusterLeftovers, alarms: Alarms | None) -> list[Leftover]:
+    """Everything that is there of Nodemend. Without a client, or alarms: but for those."""
     found = [Leftover("Pod", pod, "part of the installation") for pod in await asyncio.to_thread(cluster.still_running)]
-    if await _schedule_exists(client, name):
-        found.append(Leftover("Schedule", reaper_id(name)))
-    found += [Leftover("Workflow", handle.id, says) async for handle, says in _running(client, name)]
-    return found + await asyncio.to_thread(cluster.found)
+    if client:
+        if await _schedule_exists(client, name):
+            found.append(Leftover("Schedule", reaper_id(name)))
+        found += [Leftover("Workflow", handle.id, says) async for handle, says in _running(client, name)]
+    found += await asyncio.to_thread(cluster.found)
+    return found + (await asyncio.to_thread(_alarms, alarms) if alarms else [])
 
 
-async def uninstall(client: Client, name: str, cluster: ClusterLeftovers, say: Say) -> None:
+def _alarms(alarms: Alarms) -> list[Leftover]:
+    try:
+        return [Leftover("Alarm", found) for found in alarms.found()]
+    except ActError as error:
+        return [Leftover("Alarms", "of CloudWatch", f"were not looked at: {error.what} {_WITHOUT_AWS}")]
+
+
+async def uninstall(
+    client: Client | None, name: str, cluster: ClusterLeftovers, alarms: Alarms | None, say: Say
+) -> None:
     """Clear it.
 
     Raises:
@@ -50,6 +69,14 @@ async def uninstall(client: Client, name: str, cluster: ClusterLeftovers, say: S
             "Run `helm uninstall` first (before that, `nodemend uninstall --check` says which incidents are open).",
             ExitCode.FAILED,
         )
+    if client:
+        await _clear_temporal(client, name, say)
+    await asyncio.to_thread(cluster.clear, say)
+    if alarms:
+        await asyncio.to_thread(_clear_alarms, alarms, say)
+
+
+async def _clear_temporal(client: Client, name: str, say: Say) -> None:
     incidents = [incident async for incident in listed(client, name, open_only=True) if await _runs(incident.handle)]
     if committed := [incident.handle.id for incident in incidents if is_committed(incident.report)]:
         raise CommandError(
@@ -66,7 +93,15 @@ async def uninstall(client: Client, name: str, cluster: ClusterLeftovers, say: S
     async for handle, _ in _running(client, name):
         await handle.terminate("nodemend uninstall")
         say(f"Workflow {handle.id} is terminated.")
-    await asyncio.to_thread(cluster.clear, say)
+
+
+def _clear_alarms(alarms: Alarms, say: Say) -> None:
+    try:
+        if found := alarms.found():
+            alarms.delete(found)
+            say(f"{counted(len(found), 'alarm')} of CloudWatch: deleted ({', '.join(found)}).")
+    except ActError as error:
+        say(f"CloudWatch's alarms stay: {error.what} {_WITHOUT_AWS}")
 
 
 def is_committed(report: IncidentReport | None) -> bool:

@@ -319,6 +319,8 @@ class Interval(StrEnum):
 
 INTERVAL_METRIC: Final = "nodemend_interval"
 DURATION_METRIC: Final = "nodemend_incident_duration"
+ESCALATIONS_METRIC: Final = "nodemend_escalations"
+GUARDS_RAISED_METRIC: Final = "nodemend_guards_raised"
 
 NEURON_CLOUDWATCH_NAMESPACE: Final = "NeuronHealthCheck"
 """Of AWS's Neuron recovery agent: a metric per reason, dimensions ``ClusterName`` and ``InstanceId``."""

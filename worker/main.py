@@ -32,7 +32,8 @@ from worker.clients import ACTS_AT_ONCE, archive_client, auto_scaling_client, cl
 from worker.cloudwatch import MetricsInterceptor
 from worker.health import Health, HealthServer, beat, watch_health
 from worker.interceptors import CareInterceptor
-from worker.policy_file import PolicyFile
+from worker.metrics import begin_at_zero
+from worker.policy_file import PolicyFile, watch_policy
 from worker.process import connected, run, told_to_stop
 from worker.schedules import keep_reaping
 from worker.settings import WorkerSettings, split_address
@@ -72,10 +73,12 @@ async def _work(settings: WorkerSettings) -> None:
     identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}"
     stopping = told_to_stop()
     beating = asyncio.create_task(beat(health))
+    watching = asyncio.create_task(watch_policy(policy, runtime.metric_meter))
     try:
         client = await connected(connect(load_connection(), runtime, identity), stopping)
         if client is None:
             return
+        begin_at_zero(runtime.metric_meter, client.namespace)
         await register_search_attributes(client)
         await keep_reaping(client, settings.cluster, settings.reap_interval_s)
         async with open_desk(client, settings.cluster) as desk:
@@ -111,7 +114,7 @@ async def _work(settings: WorkerSettings) -> None:
                 async with make_budget_worker(client, [budget.count_cluster, permits.deliver_grants]):
                     await _serve(worker, client, identity, health, stopping, server.address)
     finally:
-        for task in (stopping, beating):
+        for task in (stopping, beating, watching):
             task.cancel()
         server.close()
         tracing.close()

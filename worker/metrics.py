@@ -9,9 +9,20 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import unquote
 
+from temporalio.common import MetricMeter
 from temporalio.runtime import OpenTelemetryConfig, PrometheusConfig
 
-from contract.names import DURATION_METRIC, INTERVAL_METRIC, ExitCode
+from contract.names import (
+    BUDGET_TASK_QUEUE,
+    DURATION_METRIC,
+    ESCALATIONS_METRIC,
+    FLEET_BUDGET,
+    GUARDS_RAISED_METRIC,
+    INTERVAL_METRIC,
+    REMEDIATE_NODE,
+    TASK_QUEUE,
+    ExitCode,
+)
 from worker.errors import StartError
 
 _BUCKETS: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 14400.0, 86400.0)
@@ -48,6 +59,19 @@ def metrics_config(address: str, environment: Mapping[str, str]) -> PrometheusCo
         durations_as_seconds=True,
         histogram_bucket_overrides=overrides,
     )
+
+
+def begin_at_zero(meter: MetricMeter, namespace: str) -> None:
+    """Serve the counters that people are paged by before they count: pages ask for growth, and 1 from nothing is none.
+
+    With the attributes that the SDK gives to what workflows count, for others make other series.
+    """
+    for name, words, queue, workflow in (
+        (ESCALATIONS_METRIC, "Waits for a human", TASK_QUEUE, REMEDIATE_NODE),
+        (GUARDS_RAISED_METRIC, "Common causes suspected", BUDGET_TASK_QUEUE, FLEET_BUDGET),
+    ):
+        attributes = {"namespace": namespace, "task_queue": queue, "workflow_type": workflow}
+        meter.create_counter(name, words).add(0, attributes)
 
 
 def _url(environment: Mapping[str, str]) -> str:

@@ -1,16 +1,30 @@
 """The policy, read from its file and read again when that changes. A broken edit never replaces a good policy."""
 
+import asyncio
 import logging
+import threading
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final, NamedTuple
 
-import yaml
-from pydantic import ValidationError
+from temporalio.common import MetricMeter
 
 from contract.names import ExitCode
 from contract.policy import Policy
 from worker.errors import StartError
+from worker.policy_document import judged
 
 _log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S: Final = 5.0
+
+
+class _Stamp(NamedTuple):
+    """What changes when a file is written or, as the kubelet does with a ConfigMap, another one is put in its place."""
+
+    written_ns: int
+    inode: int
+    size: int
 
 
 class PolicyFile:
@@ -24,53 +38,63 @@ class PolicyFile:
         """
         self._path = path
         self._policy = Policy()
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: _Stamp | None = None
+        self._lock = threading.Lock()
+        self.read_at = datetime.now(UTC)
+        """When the policy that holds was read."""
+        self.refused = ""
+        """Why the file, as it is now, does not hold; empty where it does."""
         if path is None:
             return
         try:
-            self._stamp = self._stat()
-            self._policy = _load(path)
+            self._look(path)
         except OSError as error:
             raise StartError(
                 f"The policy file {path} cannot be read: {error.strerror}.",
                 "Set NODEMEND_POLICY_FILE to a readable file, or unset it to touch nothing.",
                 ExitCode.NO_INPUT,
             ) from error
-        except (yaml.YAMLError, ValidationError) as error:
-            raise StartError(_broken(path, error), "Mend the file and start again.", ExitCode.DATA) from error
+        if self.refused:
+            raise StartError(self.refused, "Mend the file and start again.", ExitCode.DATA)
 
     def __call__(self) -> Policy:
         """The policy; re-read where the file has changed."""
         if self._path is not None:
-            try:
-                stamp = self._stat()
-                if stamp != self._stamp:
-                    self._stamp = stamp
-                    self._policy = _load(self._path)
-                    _log.info("The policy was read again: version %s", self._policy.version)
-            except (OSError, yaml.YAMLError, ValidationError) as error:
-                _log.error("%s The policy before it (%s) holds on.", _broken(self._path, error), self._policy.version)
+            with self._lock:
+                before = self.refused
+                try:
+                    if self._look(self._path) and not self.refused:
+                        _log.info("The policy was read again: version %s", self._policy.version)
+                except OSError as error:
+                    # It may be on its way from one place to another.
+                    self._stamp = None
+                    self.refused = f"The policy file {self._path} cannot be read: {error.strerror}."
+                if self.refused and self.refused != before:
+                    _log.error("%s The policy before it (%s) holds on.", self.refused, self._policy.version)
         return self._policy
 
-    def _stat(self) -> tuple[int, int]:
-        assert self._path is not None
-        stat = self._path.stat()
-        return stat.st_mtime_ns, stat.st_ino
+    def _look(self, path: Path) -> bool:
+        """Whether the file was another one."""
+        stat = path.stat()
+        stamp = _Stamp(stat.st_mtime_ns, stat.st_ino, stat.st_size)
+        if stamp == self._stamp:
+            return False
+        policy, wrong = judged(path.read_bytes())
+        self._stamp = stamp
+        if policy is None:
+            lines = "; ".join(f"line {line}: {what}" for line, what in wrong)
+            self.refused = f"The policy file {path} is not valid: {lines}."
+        else:
+            self._policy, self.read_at, self.refused = policy, datetime.now(UTC), ""
+        return True
 
 
-def _load(path: Path) -> Policy:
-    return Policy.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-
-
-def _broken(path: Path, error: Exception) -> str:
-    detail = _fields(error) if isinstance(error, ValidationError) else str(error).replace("\n", " ")
-    return f"The policy file {path} is not valid: {detail}."
-
-
-def _fields(error: ValidationError) -> str:
-    """Each wrong field with its value, in one sentence."""
-    found = []
-    for item in error.errors():
-        value = "" if item["type"] == "missing" else f" (is {item['input']!r})"
-        found.append(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}{value}")
-    return "; ".join(found)
+async def watch_policy(policy: PolicyFile, meter: MetricMeter) -> None:
+    """Take a change and tell how it stands, though no act asks. Runs until cancelled."""
+    refused = meter.create_gauge("nodemend_policy_refused", "1 while the policy file does not hold")
+    read = meter.create_gauge("nodemend_policy_timestamp_seconds", "When the policy that holds was read")
+    while True:
+        await asyncio.to_thread(policy)
+        refused.set(int(bool(policy.refused)))
+        read.set(int(policy.read_at.timestamp()))
+        await asyncio.sleep(_LOOK_EVERY_S)

@@ -24,14 +24,21 @@ send `resume` with `{argument()}`.
 What else is possible is on the page and in [overrides.md](overrides.md): `abort` leaves the node closed, `release`
 gives it back as it was. If you do not know, leave it: a closed node harms nobody."""
 
-_QUESTIONS: Final = {
+QUESTIONS: Final = {
     "Before … the policy asks for …": "a gate: the plan, its digest and its price stand there",
     "This is the last attempt: …": "a job would end for good; ask its owner, then `approve`, or `abort`",
     "Work would be lost: …": "a job saved nothing, and its owner wants to be asked; `approve` drains all the same",
     "Quarantine: … This line alone does not prove …": "look at the counters; `approve` replaces, `release` gives back",
+    "Quarantine: … the policy leaves that to people. …": "reboot the machine, then `release`; or `approve` replaces it",
+    "Quarantine: … another controller acts on it: …": "let it finish and `abort`; or switch it off there and `resume`",
+    "Quarantine: … names no EC2 instance: …": "replace the machine by hand, then `abort`; or `release` gives it back",
+    "Quarantine: … is in no Auto Scaling group: …": "replace it by hand, then `abort`; or attach it, then `resume`",
+    "Quarantine: … it is forged, or the driver is wrong. …": "find out who wrote the line; `release`, or `abort`",
+    "Of the … other nodes of …": "a hang: look at the node that is named, not at this one, then `abort` here",
     "… would not replace the instance: …": "clear the obstacle at the group that is named, then `resume`",
-    "The policy wants a reboot before a machine … is given up": "change the policy's answer and `resume`, or `abort`",
+    "The policy wants a reboot before … is given up, …": "change the policy's answer and `resume`; or `abort`",
 }
+"""How each question begins and what tells it from others (``…``: anything), and what to do."""
 
 
 def document() -> str:
@@ -64,7 +71,7 @@ def _sections() -> Iterator[str]:
             "",
             "| it says | what to do |",
             "|---|---|",
-            *(f"| {says} | {do} |" for says, do in _QUESTIONS.items()),
+            *(f"| {says} | {do} |" for says, do in QUESTIONS.items()),
         ]
     )
 

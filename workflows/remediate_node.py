@@ -51,7 +51,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.step_runner import StepRunner
     from workflows.work import Work
 
-_DONE_BY_US: Final = MENDING | {Rung.REPLACE}
+DONE_BY_US: Final = MENDING | {Rung.REPLACE}
 _DISRUPTIVE: Final = frozenset(
     {
         ActivityName.REQUEST_CHECKPOINTS,
@@ -210,7 +210,7 @@ class RemediateNode:
 
     async def _assess(self) -> None:
         """Decide; where the findings or the machine leave doubt, have a human decide."""
-        while (plan := self._reassess()).rung not in _DONE_BY_US:
+        while (plan := self._reassess()).rung not in DONE_BY_US:
             if self._incident.mode is Mode.SHADOW:
                 self._runner.end(Step.ASSESS, sentences.plan(plan), StepStatus.SHADOWED)
                 raise IncidentEnded(Outcome.SHADOWED, f"Shadow mode: would quarantine and ask. {sentences.plan(plan)}")

@@ -16,7 +16,7 @@ from temporalio.exceptions import ActivityError
 with workflow.unsafe.imports_passed_through():
     from contract.incident import StepStatus
     from contract.model import Message
-    from contract.names import ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
+    from contract.names import ESCALATIONS_METRIC, ActivityName, ErrorType, Outcome, OverrideName, Phase, Step
     from workflows import needs_human, running, sentences, trails
     from workflows.failures import ENDS, NOT_DONE, TRANSIENT, IncidentEnded, describe
     from workflows.incident_state import Incident
@@ -355,7 +355,7 @@ class StepRunner:
                 lambda: answered() or self._controls.stop is not None or self._controls.held, patience, "escalate"
             ):
                 workflow.logger.warning("A human is still waited for: %s", says)
-                workflow.metric_meter().create_counter("nodemend_escalations", "Waits for a human").add(1)
+                workflow.metric_meter().create_counter(ESCALATIONS_METRIC, "Waits for a human").add(1)
                 if by_itself():
                     return
                 self._incident.asked_again += 1

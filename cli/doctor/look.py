@@ -10,13 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from botocore.config import Config
 from kubernetes import client as kubernetes
 from temporalio.client import Client
 from temporalio.service import RPCError
 
 from activities.auto_scaling import AutoScaling
-from activities.aws_calls import calling
+from activities.aws_calls import SHORT_CALL, calling
 from activities.cluster import Cluster, Json
 from activities.errors import ActError
 from activities.identities import IdentityReader
@@ -37,7 +36,6 @@ from cli.doctor.findings import (
     of_unkept,
 )
 from cli.errors import CommandError
-from cli.policy_document import judged
 from contract.acts import SurveyGroup
 from contract.identity import Fence, MachineKind, NodeIdentity, Target
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, SearchAttribute
@@ -48,6 +46,7 @@ from deploy.rights.__main__ import recorded
 from deploy.rights.calls import ANYWHERE, Call
 from worker.clients import auto_scaling_client, aws_session, cluster_client
 from worker.errors import StartError
+from worker.policy_document import judged
 from worker.temporal import known_search_attributes, mistyped, pollers
 
 _AT_ONCE: Final = 50
@@ -56,8 +55,6 @@ _DEPLOYMENTS: Final = "/apis/apps/v1/deployments"
 _POLICY_VOLUME: Final = "policy"
 """Of the chart's worker: where it has its policy from (``deploy/helm/nodemend/templates/worker.yaml``)."""
 _POLICY_KEY: Final = "policy.yaml"
-_FIRST_CALL: Final = Config(connect_timeout=5, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})
-"""Whether AWS answers at all: the acts' own patience would have whoever runs the doctor wait for minutes."""
 _BY_NOBODY: Final = Fence(incident_id="", run_id="")
 """For looks that an incident would take: a look writes nothing, so that its fence is never read."""
 
@@ -210,7 +207,7 @@ def _of_groups(
 ) -> Iterator[Finding]:
     try:
         with calling("autoscaling:DescribeAutoScalingGroups"):
-            aws_session().client("autoscaling", config=_FIRST_CALL).describe_auto_scaling_groups(MaxRecords=1)
+            aws_session().client("autoscaling", config=SHORT_CALL).describe_auto_scaling_groups(MaxRecords=1)
     except ActError as error:
         means = "groups, what IAM allows, and whether the policy names groups that there are, were not looked at"
         yield _unseen(

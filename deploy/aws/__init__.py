@@ -3,5 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+ALARMS: Final = Path(__file__).parent / "alarms.json"
+"""As ``PutMetricAlarm`` takes them, for the cluster ``CLUSTER``."""
 WORKER_POLICY: Final = Path(__file__).parent / "iam" / "worker.json"
 """What the worker has to be allowed."""

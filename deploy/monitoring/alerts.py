@@ -2,8 +2,12 @@
 
 from typing import Any, Final, NamedTuple
 
+from contract.names import TASK_QUEUE
+from deploy.monitoring.queries import grown, of_the_budget
+
 RUNBOOKS: Final = "docs/"
 """Relative to the repository: whoever hosts the pages puts an address before it."""
+_HELD_BY_A_LIMIT: Final = of_the_budget('nodemend_permits_queued{limit!="new"}')
 
 
 class Alert(NamedTuple):
@@ -39,7 +43,7 @@ ALERTS: Final = (
     ),
     Alert(
         "NodemendBudgetHeld",
-        'sum by (kind, limit) (nodemend_permits_queued{limit!="new"}) > 0',
+        f"sum by (kind, limit) ({_HELD_BY_A_LIMIT}) > 0",
         "1h",
         "ticket",
         "Incidents have waited for a permit for an hour, held by {{ $labels.limit }}.",
@@ -48,7 +52,9 @@ ALERTS: Final = (
     ),
     Alert(
         "NodemendStuckIncident",
-        "sum(nodemend_permits_held) > 0 and sum(increase(nodemend_incidents_closed_total[6h])) == 0",
+        # Ends begin the six hours anew; in their first ones none may have been counted ever.
+        f"sum({of_the_budget('nodemend_permits_held')}) > 0"
+        f" unless sum({grown('nodemend_incidents_closed_total', '15m')}) > 0",
         "6h",
         "ticket",
         "Permits have been out for hours and no incident has ended.",
@@ -112,7 +118,8 @@ ALERTS: Final = (
     ),
     Alert(
         "NodemendNoPoller",
-        "absent(temporal_num_pollers > 0)",
+        # Other applications on Temporal serve a metric of this name too.
+        f'absent(temporal_num_pollers{{task_queue="{TASK_QUEUE}"}} > 0)',
         "5m",
         "page",
         "No worker polls Temporal.",
@@ -120,8 +127,17 @@ ALERTS: Final = (
         "operating.md#when-something-is-away",
     ),
     Alert(
+        "NodemendPolicyRefused",
+        "max by (instance) (nodemend_policy_refused) == 1",
+        "5m",
+        "ticket",
+        "The worker at {{ $labels.instance }} does not take the policy as it is now.",
+        "The policy before it holds on; a worker that starts anew does not start. Its log names each wrong line.",
+        "policy.md",
+    ),
+    Alert(
         "NodemendPaused",
-        "max(nodemend_pauses) > 0",
+        f"max({of_the_budget('nodemend_pauses')}) > 0",
         "24h",
         "ticket",
         "An operator's pause has held repairs for a day.",

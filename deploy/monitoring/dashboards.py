@@ -2,6 +2,8 @@
 
 from typing import Any, Final, NamedTuple
 
+from deploy.monitoring.queries import grown, of_the_budget
+
 _WIDTH: Final = 8
 _HEIGHT: Final = 8
 _DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
@@ -17,35 +19,46 @@ class Panel(NamedTuple):
     kind: str = "timeseries"
 
 
+_ENDED: Final = grown("nodemend_incidents_closed_total", "1h")
+_SPENT: Final = grown("nodemend_interval_seconds_bucket", "6h")
 PANELS: Final = (
-    Panel(
-        "Incidents ended, by outcome", "sum by (outcome) (increase(nodemend_incidents_closed_total[1h]))", "{{outcome}}"
-    ),
-    Panel("Incidents ended, by group", "sum by (group) (increase(nodemend_incidents_closed_total[1h]))", "{{group}}"),
+    Panel("Incidents ended, by outcome", f"sum by (outcome) ({_ENDED})", "{{outcome}}"),
+    Panel("Incidents ended, by group", f"sum by (group) ({_ENDED})", "{{group}}"),
     Panel("A human was asked again", "sum(increase(nodemend_escalations_total[1h]))", "asked"),
     Panel(
         "An incident lasts (median)",
-        "histogram_quantile(0.5, sum by (le, outcome) (rate(nodemend_incident_duration_seconds_bucket[6h])))",
+        f"histogram_quantile(0.5, sum by (le, outcome) ({grown('nodemend_incident_duration_seconds_bucket', '6h')}))",
         "{{outcome}}",
         "s",
     ),
     Panel(
         "What it is spent on (median)",
-        "histogram_quantile(0.5, sum by (le, interval) (rate(nodemend_interval_seconds_bucket[6h])))",
+        f"histogram_quantile(0.5, sum by (le, interval) ({_SPENT}))",
         "{{interval}}",
         "s",
     ),
     Panel(
         "What it is spent on (worst of twenty)",
-        "histogram_quantile(0.95, sum by (le, interval) (rate(nodemend_interval_seconds_bucket[6h])))",
+        f"histogram_quantile(0.95, sum by (le, interval) ({_SPENT}))",
         "{{interval}}",
         "s",
     ),
-    Panel("Permits that are out", "sum by (kind, group) (nodemend_permits_held)", "{{kind}} {{group}}"),
-    Panel("Waiting for a permit, and for what", "sum by (kind, limit) (nodemend_permits_queued)", "{{kind}} {{limit}}"),
-    Panel("Common causes and pauses", "max(nodemend_guards_up) + max(nodemend_pauses)", "hold", kind="stat"),
-    Panel("Faults by type", "sum by (reason) (increase(problem_counter[1h]))", "{{reason}}"),
-    Panel("Nodes with most faults", "topk(10, sum by (instance) (increase(problem_counter[24h])))", "{{instance}}"),
+    Panel(
+        "Permits that are out", f"sum by (kind, group) ({of_the_budget('nodemend_permits_held')})", "{{kind}} {{group}}"
+    ),
+    Panel(
+        "Waiting for a permit, and for what",
+        f"sum by (kind, limit) ({of_the_budget('nodemend_permits_queued')})",
+        "{{kind}} {{limit}}",
+    ),
+    Panel(
+        "Common causes and pauses",
+        f"max({of_the_budget('nodemend_guards_up')}) + max({of_the_budget('nodemend_pauses')})",
+        "hold",
+        kind="stat",
+    ),
+    Panel("Faults by type", f"sum by (reason) ({grown('problem_counter', '1h')})", "{{reason}}"),
+    Panel("Nodes with most faults", f"topk(10, sum by (instance) ({grown('problem_counter', '24h')}))", "{{instance}}"),
     Panel("Conditions now", "sum by (type, reason) (problem_gauge)", "{{type}} {{reason}}"),
     Panel(
         "Detectors blind or deaf", "sum(nodemend_detector_blind) + sum(nodemend_detector_deaf)", "blind", kind="stat"

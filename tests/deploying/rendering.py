@@ -1,5 +1,6 @@
 """The chart as Helm renders it."""
 
+import copy
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ Json = dict[str, Any]
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "nodemend"
+DEFAULTS: Json = yaml.safe_load((CHART / "values.yaml").read_text())
 DERIVED = {
     "ServiceAccount",
     "ClusterRole",
@@ -91,6 +93,17 @@ CASES: dict[str, Json] = {
         "detector": {"everyNode": True, "selfTestSeconds": 60},
     },
 }
+
+
+def changed(values: Json, path: str, value: Any) -> Json:
+    """The values with one more, at a path of dots."""
+    result = copy.deepcopy(values)
+    *folders, name = path.split(".")
+    place = result
+    for folder in folders:
+        place = place.setdefault(folder, {})
+    place[name] = value
+    return result
 
 
 def helm(*arguments: str, values: Json | None = None) -> "subprocess.CompletedProcess[str]":

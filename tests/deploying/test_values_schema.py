@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from contract.policy import Policy
 from deploy.values_schema import PATH, text
-from tests.deploying.rendering import CASES, ROOT
+from tests.deploying.rendering import CASES, DEFAULTS, ROOT
 
 SCHEMA = json.loads(PATH.read_text())
 EXAMPLES = [
@@ -33,7 +33,7 @@ WRONG: list[Any] = [
 
 def accepted(policy: Any) -> bool:
     checker = jsonschema.Draft7Validator(SCHEMA)
-    return not list(checker.iter_errors({"policy": policy}))
+    return not list(checker.iter_errors({**DEFAULTS, "policy": policy}))
 
 
 def taken(policy: Any) -> bool:

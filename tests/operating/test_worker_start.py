@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -250,6 +251,9 @@ def test_metrics_are_prometheus_and_logs_are_json_with_the_incident_and_the_node
         metrics = http(f"http://{address}/metrics")[1]
     assert "nodemend_incidents_closed_total{" in metrics
     assert 'outcome="node-gone"' in metrics
+    # A page asks for growth, so what it asks about is there from the start.
+    assert re.search(r"^nodemend_escalations_total{.*} 0$", metrics, re.M)
+    assert re.search(r"^nodemend_guards_raised_total{.*} 0$", metrics, re.M)
     assert "temporal_workflow_completed_total" in metrics
     records = [json.loads(line) for line in worker.text().splitlines()]
     assert all({"time", "level", "logger", "message"} <= record.keys() for record in records)

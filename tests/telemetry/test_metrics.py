@@ -9,12 +9,21 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from contract.names import Interval
+from contract.names import (
+    BUDGET_TASK_QUEUE,
+    ESCALATIONS_METRIC,
+    FLEET_BUDGET,
+    GUARDS_RAISED_METRIC,
+    REMEDIATE_NODE,
+    TASK_QUEUE,
+    Interval,
+)
 from detector import metrics as detector
 from detector.cluster import metrics as watch_cluster
 from tests.runbook.conftest import temporal
 from tests.runbook.world import Play, World, scripted_acts
 from worker.main import ACTS_AT_ONCE, make_worker
+from worker.metrics import begin_at_zero
 from worker.temporal import connect, make_runtime
 
 __all__ = ["temporal"]
@@ -31,6 +40,12 @@ def documented(section: str) -> dict[str, str]:
 def served(text: str) -> dict[str, str]:
     """Names and kinds that a process serves, without the Temporal SDK's own."""
     return {name: kind for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M) if "temporal_" not in name}
+
+
+def labels(text: str, name: str) -> dict[str, str]:
+    """Those of the one series of a name."""
+    (found,) = re.findall(rf"^{name}{{(.*)}}", text, re.M)
+    return dict(re.findall(r'(\w+)="([^"]*)"', found))
 
 
 def test_detector_serves_what_is_documented() -> None:
@@ -50,7 +65,9 @@ async def test_worker_serves_each_interval_of_an_incident_under_documented_names
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     config = {"target_host": temporal.service_client.config.target_host, "namespace": temporal.namespace}
-    client = await connect(config, make_runtime(address), "telemetry")  # type: ignore[arg-type]
+    runtime = make_runtime(address)
+    client = await connect(config, runtime, "telemetry")  # type: ignore[arg-type]
+    begin_at_zero(runtime.metric_meter, client.namespace)
     with ThreadPoolExecutor(max_workers=ACTS_AT_ONCE) as executor:
         async with make_worker(client, scripted_acts(), executor, "telemetry"):
             await (await Play(client, "telemetry", World()).start()).result()
@@ -66,6 +83,14 @@ async def test_worker_serves_each_interval_of_an_incident_under_documented_names
     }
     assert counted == set(Interval)
     # The alert on workers that are away asks for this one of the SDK.
-    assert "temporal_num_pollers{" in text
+    assert re.search(r'^temporal_num_pollers{.*task_queue="telemetry"', text, re.M)
+    # What people are paged by is there before it counts, as the very series that workflows count on.
+    counted_by_workflow = labels(text, "nodemend_incidents_closed_total")
+    for name, queue, workflow in (
+        (ESCALATIONS_METRIC, TASK_QUEUE, REMEDIATE_NODE),
+        (GUARDS_RAISED_METRIC, BUDGET_TASK_QUEUE, FLEET_BUDGET),
+    ):
+        expected = {**counted_by_workflow, "task_queue": queue, "workflow_type": workflow}
+        assert labels(text, f"{name}_total") == {k: v for k, v in expected.items() if k not in ("outcome", "group")}
     # A drain of half an hour must not fall beyond the last bucket.
     assert 'le="1800"' in text

@@ -6,6 +6,7 @@ from typing import Final
 
 from temporalio import workflow
 
+from contract.names import GUARDS_RAISED_METRIC
 from contract.permit import BudgetState, PermitRequest
 
 _HELD: Final = "nodemend_permits_held"
@@ -28,6 +29,9 @@ class Meters:
         up = sum(guard.cleared_at is None for guard in state.guards)
         meter.create_gauge("nodemend_guards_up", "Common causes that hold permits").set(up)
         meter.create_gauge("nodemend_pauses", "Pauses by operators").set(len(state.pauses))
+        # Another process may have run it before, and goes on serving what it set last.
+        told = meter.create_gauge_float("nodemend_budget_timestamp_seconds", "When these gauges were set")
+        told.set(workflow.now().timestamp())
 
     def granted(self, request: PermitRequest) -> None:
         """Count a grant."""
@@ -37,7 +41,7 @@ class Meters:
 
     def raised(self) -> None:
         """Count a common cause: what a pager listens to."""
-        workflow.metric_meter().create_counter("nodemend_guards_raised", "Common causes suspected").add(1)
+        workflow.metric_meter().create_counter(GUARDS_RAISED_METRIC, "Common causes suspected").add(1)
 
     def _set(self, name: str, words: str, label: str, values: Mapping[tuple[str, str], int]) -> None:
         for kind, value in sorted(self._shown[name] | set(values)):

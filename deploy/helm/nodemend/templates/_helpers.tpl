@@ -69,7 +69,7 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- if include "nodemend.apiKeySecret" . }}
 - name: TEMPORAL_API_KEY
-  valueFrom: {secretKeyRef: {name: {{ include "nodemend.apiKeySecret" . }}, key: {{ .Values.temporal.apiKey.key }}}}
+  valueFrom: {secretKeyRef: {name: {{ include "nodemend.apiKeySecret" . | quote }}, key: {{ .Values.temporal.apiKey.key | quote }}}}
 {{- end }}
 {{- with .Values.payloads }}
 {{- if .keysSecret }}
@@ -78,6 +78,29 @@ app.kubernetes.io/component: {{ . }}
 {{- with .key }}
 - {name: NODEMEND_PAYLOAD_KEY, value: {{ . | quote }}}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* How a person's shell reaches Temporal as the pods do: lines for NOTES.txt, beside address and namespace. */}}
+{{- define "nodemend.temporalExports" -}}
+{{- $read := printf "kubectl get secret -n %s %%s -o go-template='{{index .data %%q | base64decode}}'" .Release.Namespace }}
+{{- with .Values.temporal.tls }}
+{{- if or .enabled .secret }}
+export TEMPORAL_TLS=true{{ with .serverName }} TEMPORAL_TLS_SERVER_NAME={{ . }}{{ end }}
+{{- end }}
+{{- if .secret }}
+export TEMPORAL_TLS_CLIENT_CERT_DATA="$({{ printf $read .secret "tls.crt" }})"
+export TEMPORAL_TLS_CLIENT_KEY_DATA="$({{ printf $read .secret "tls.key" }})"
+{{- if .ca }}
+export TEMPORAL_TLS_SERVER_CA_CERT_DATA="$({{ printf $read .secret "ca.crt" }})"
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with include "nodemend.apiKeySecret" . }}
+export TEMPORAL_API_KEY="$({{ printf $read . $.Values.temporal.apiKey.key }})"
+{{- end }}
+{{- with .Values.payloads.keysSecret }}
+export NODEMEND_PAYLOAD_KEYS=FOLDER   # with the keys of Secret {{ . }}, each in a file by its name
 {{- end }}
 {{- end }}
 
@@ -95,11 +118,11 @@ app.kubernetes.io/component: {{ . }}
 {{- define "nodemend.temporalVolumes" -}}
 {{- if .root.Values.temporal.tls.secret }}
 - name: temporal
-  secret: {secretName: {{ .root.Values.temporal.tls.secret }}, defaultMode: {{ .mode }}}
+  secret: {secretName: {{ .root.Values.temporal.tls.secret | quote }}, defaultMode: {{ .mode }}}
 {{- end }}
 {{- if .root.Values.payloads.keysSecret }}
 - name: payload-keys
-  secret: {secretName: {{ .root.Values.payloads.keysSecret }}, defaultMode: {{ .mode }}}
+  secret: {secretName: {{ .root.Values.payloads.keysSecret | quote }}, defaultMode: {{ .mode }}}
 {{- end }}
 {{- end }}
 
