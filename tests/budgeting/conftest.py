@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -10,13 +11,14 @@ import pytest_asyncio
 from kubernetes.client import ApiClient
 from temporalio import activity
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from activities.cluster import Cluster
 from activities.permits import PermitActivities, PermitDesk, open_desk
 from activities.waiting_mark import WaitingMark
 from contract.budget import HealthyNodes, RepairResult, Traits
 from contract.budget_policy import BudgetPolicy
-from contract.names import ActivityName
+from contract.names import ActivityName, budget_id
 from contract.permit import (
     ClusterCount,
     CountCluster,
@@ -132,8 +134,15 @@ def no_mark() -> WaitingMark:
 @pytest_asyncio.fixture(loop_scope="session")
 async def budget(temporal: Client) -> AsyncIterator[Budget]:  # noqa: F811
     cluster = f"test-{uuid.uuid4().hex[:8]}"
-    fleet = FLEETS.setdefault(f"fleet-budget-{cluster}", Fleet())
+    fleet = FLEETS.setdefault(budget_id(cluster), Fleet())
     async with open_desk(temporal, cluster) as desk:
         acts = PermitActivities(temporal, desk, no_mark())
         async with make_budget_worker(temporal, [count_cluster, acts.deliver_grants]):
             yield Budget(temporal, cluster, fleet, desk)
+    await end(temporal, cluster)
+
+
+async def end(temporal: Client, cluster: str) -> None:  # noqa: F811
+    """No budget outlives its test: the worker of the next one would serve it too."""
+    with suppress(RPCError):
+        await temporal.get_workflow_handle(budget_id(cluster)).terminate("the test is over")

@@ -12,7 +12,7 @@ from temporalio.client import Client
 from activities.permits import PermitActivities, open_desk
 from contract.names import budget_id
 from deploy.monitoring.queries import TOLD_AT
-from tests.budgeting.conftest import FLEETS, Budget, Fleet, count_cluster, no_mark
+from tests.budgeting.conftest import FLEETS, Budget, Fleet, count_cluster, end, no_mark
 from tests.harness import http
 from tests.telemetry.test_metrics import documented, served
 from worker.main import make_budget_worker
@@ -64,3 +64,4 @@ async def test_worker_that_had_the_budget_before_is_told_from_the_one_that_has_i
     assert now.gauge("nodemend_permits_held") == now.gauge("nodemend_permits_queued") == 0
     assert before.gauge("nodemend_permits_held") == 2, "it knows no better"
     assert now.gauge(TOLD_AT) > before.gauge(TOLD_AT) > 0
+    await end(temporal, cluster)
