@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -75,14 +76,18 @@ def write(figures: Sequence[Figure]) -> None:
 
 
 def _document(entries: list[dict[str, object]]) -> str:
-    facts = entries[-1]["machine"]
-    assert isinstance(facts, dict)
+    machines = Counter(_described(entry["machine"]) for entry in entries).most_common()
+    usual = machines[0][0]
+    elsewhere = []
+    for other, _ in machines[1:]:
+        names = ", ".join(f"`{entry['figure']}`" for entry in entries if _described(entry["machine"]) == other)
+        elsewhere.append(f"- {other}: {names}")
     lines = [
         "# Figures",
         "",
-        "Measured by `make bench` on the embedded stack, everything on one machine: "
-        f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']} GiB, Linux {facts['kernel']}, "
-        f"Python {facts['python']}. Such machines are noisy: read ratios and medians, and measure your own.",
+        f"Measured by `make bench` on the embedded stack, everything on one machine: {usual}. Such machines are noisy: "
+        "read ratios and medians, and measure your own.",
+        *(["", "On another machine:", "", *elsewhere] if elsewhere else []),
         "",
         "| figure | value | goal | holds | note |",
         "|---|---|---|---|---|",
@@ -93,3 +98,11 @@ def _document(entries: list[dict[str, object]]) -> str:
         for entry in entries
     ]
     return "\n".join(lines) + "\n"
+
+
+def _described(facts: object) -> str:
+    assert isinstance(facts, dict)
+    return (
+        f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']} GiB, Linux {facts['kernel']}, "
+        f"Python {facts['python']}"
+    )

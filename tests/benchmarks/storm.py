@@ -24,8 +24,9 @@ from contract.fault import FaultReport
 from contract.names import BUDGET_QUERY, INCIDENT_LABEL, budget_id
 from contract.permit import BudgetState, PermitKind
 from contract.proof import annotation_of, digest
+from deploy.local.fleet import FleetKnobs
 from deploy.local.scene import NodeGroup, create_node_group, nodes
-from deploy.local.stack import CLUSTER, Stack
+from deploy.local.stack import CLUSTER, Stack, running_stack
 from deploy.local.waiting import wait_for
 from tests.benchmarks.figures import Figure, at_most, told
 from tests.harness import QUICK_POLICY, connect, report_about, running_worker, send, write_policy
@@ -70,9 +71,9 @@ class Outcome:
         return self.decided / self.decided_s
 
 
-def measure(stack: Stack, folder: Path) -> Iterator[Figure]:
-    """Small storms, then the large one, each in groups of its own."""
-    storms = [storm(stack, folder / str(size), size) for size in SIZES]
+def measure(_stack: None, folder: Path) -> Iterator[Figure]:
+    """Small storms, then the large one, each in a cluster of its own: what one leaves behind is no load of another."""
+    storms = [_storm_of(size, folder / str(size)) for size in SIZES]
     small, large = storms[0], storms[-1]
     note = f"{large.quarantined} quarantined with a Node write each, the others queued with a reason; two workers"
     if large.decided < large.size:
@@ -89,6 +90,12 @@ def measure(stack: Stack, folder: Path) -> Iterator[Figure]:
     yield at_most("storm_growth_100_to_1000", growth, "times", 1.5, f"CPU time of a node, 1,000 against 100. {each}")
     yield at_most("storm_budget_history_events", large.events, "events", 2500, "FleetBudget, continued as new at 2,000")
     yield told("storm_budget_history_kib", large.history_kib, "KiB", "continued as new at 4 MiB at the latest")
+
+
+def _storm_of(size: int, folder: Path) -> Outcome:
+    with running_stack(folder / "stack") as stack:
+        stack.fleet.knobs = FleetKnobs(boot_delay_s=0.5, device_delay_s=0.5)
+        return storm(stack, folder / "storm", size)
 
 
 def storm(stack: Stack, folder: Path, size: int) -> Outcome:
