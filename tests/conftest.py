@@ -98,3 +98,13 @@ def acting(local_stack: Stack) -> Iterator[Acting]:
     """Acts run directly, in the name of an incident of the test."""
     with acting_on(local_stack) as made:
         yield made
+
+
+@pytest.fixture
+def joined(acting: Acting) -> Iterator[list[str]]:
+    """Names of Nodes that a test made itself, to be removed."""
+    made: list[str] = []
+    yield made
+    for name in made:
+        if node := acting.cluster.node(name):
+            acting.admin.delete_node(name, node["metadata"]["uid"])

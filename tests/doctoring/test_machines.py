@@ -4,7 +4,6 @@ Their kinds and objects are on the real API server; their controllers are not th
 """
 
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +41,6 @@ WELL = "nothing keeps it from replacing a machine"
 def objects(acting: Acting) -> Objects:
     install(acting, "karpenter")
     return install(acting, "cluster-api")
-
-
-@pytest.fixture
-def joined(acting: Acting) -> Iterator[list[str]]:
-    """Nodes that a test made itself, to be removed."""
-    made: list[str] = []
-    yield made
-    for name in made:
-        if node := acting.cluster.node(name):
-            acting.admin.delete_node(name, node["metadata"]["uid"])
 
 
 def acts_on(folder: Path, *groups: str) -> Path:

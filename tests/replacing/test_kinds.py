@@ -1,6 +1,5 @@
 """Kinds of machines: each is given up through whoever keeps it, and one that nobody keeps is not given up."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -49,16 +48,6 @@ from workflows.assess import assess
 
 ACTS = Policy(default=GroupPolicy(mode=Mode.ACT))
 BY_HAND = Policy(default=GroupPolicy(mode=Mode.ACT, replacement=ReplacementPolicy(manual=True)))
-
-
-@pytest.fixture
-def joined(acting: Acting) -> Iterator[list[str]]:
-    """Names of Nodes that a test made itself, to be removed."""
-    made: list[str] = []
-    yield made
-    for name in made:
-        if node := acting.cluster.node(name):
-            acting.admin.delete_node(name, node["metadata"]["uid"])
 
 
 def identified(acting: Acting, node: str, policy: Policy = ACTS) -> Target:
