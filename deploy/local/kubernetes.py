@@ -39,8 +39,10 @@ _AUDIT_POLICY: Final = {
     # What Nodemend itself calls, by which its rights are derived (``deploy/rights``); nobody else's calls.
     "rules": [{"level": "Metadata", "users": [component.user for component in Component]}, {"level": "None"}],
 }
-_LEASE_S: Final = 40
-"""kubelet's default; the node lifecycle controller calls a node Unknown after 40 s of silence."""
+LEASE_S: Final = 40
+"""How long a kubelet's Lease lasts by default (``nodeLeaseDurationSeconds``); it is renewed four times in that time."""
+_GRACE_S: Final = 50
+"""Silence after which the node lifecycle controller calls a node Unknown (``--node-monitor-grace-period``)."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,13 @@ class Kubernetes:
 
 
 @contextmanager
-def running_kubernetes(state_dir: Path, exec_dir: Path) -> Iterator[Kubernetes]:
+def running_kubernetes(state_dir: Path, exec_dir: Path, kubelet_lease_s: int) -> Iterator[Kubernetes]:
     """Run the control plane for the length of the block.
 
     Args:
         state_dir: everything it writes.
         exec_dir: working directory of commands that ``exec`` runs, and the value of ``NODEMEND_STATE_DIR`` there.
+        kubelet_lease_s: how long a Lease of the kubelets that KWOK plays lasts; a quarter of it is their heartbeat.
 
     Raises:
         StackError: it is not built, or a part did not start.
@@ -116,9 +119,13 @@ def running_kubernetes(state_dir: Path, exec_dir: Path) -> Iterator[Kubernetes]:
         others = [
             running(name, command, ports=1, ready=ready, state_dir=state_dir, remedy=_REMEDY, grace=0)
             for name, command, ready in (
-                (_MANAGER, _controller_manager(programs, folder, kubeconfig, key), _served(_MANAGER, folder)),
+                (
+                    _MANAGER,
+                    _controller_manager(programs, folder, kubeconfig, key, kubelet_lease_s),
+                    _served(_MANAGER, folder),
+                ),
                 (_SCHEDULER, _scheduler(programs, folder, kubeconfig), _served(_SCHEDULER, folder)),
-                ("kwok", _kwok(programs, folder, kubeconfig, exec_dir), _kwok_ready),
+                ("kwok", _kwok(programs, folder, kubeconfig, exec_dir, kubelet_lease_s), _kwok_ready),
             )
         ]
         with ThreadPoolExecutor(max_workers=len(others)) as starters:
@@ -168,12 +175,13 @@ def _apiserver(programs: ControlPlane, folder: Path, certificates: Path, key: Pa
     return command
 
 
-def _controller_manager(programs: ControlPlane, folder: Path, kubeconfig: Path, key: Path) -> Command:
+def _controller_manager(programs: ControlPlane, folder: Path, kubeconfig: Path, key: Path, lease_s: int) -> Command:
     def command(ports: Sequence[int]) -> list[str]:
         return [
             str(programs.kube_controller_manager), *_component(folder, _MANAGER, kubeconfig, ports),
             "--use-service-account-credentials", f"--service-account-private-key-file={key}",
             "--controllers=*,-nodeipam,-route,-cloud-node-lifecycle",
+            f"--node-monitor-grace-period={max(_GRACE_S, lease_s)}s",
         ]  # fmt: skip
 
     return command
@@ -198,7 +206,7 @@ def _served(name: str, folder: Path) -> Callable[[Sequence[int]], bool]:
     return lambda ports: answers(f"https://{LOOPBACK}:{ports[0]}/healthz", ca=folder / name / f"{name}.crt")
 
 
-def _kwok(programs: ControlPlane, folder: Path, kubeconfig: Path, exec_dir: Path) -> Command:
+def _kwok(programs: ControlPlane, folder: Path, kubeconfig: Path, exec_dir: Path, lease_s: int) -> Command:
     exec_dir.mkdir(parents=True, exist_ok=True)
     configuration = folder / "kwok.yaml"
     state = {"name": STATE_DIR_VARIABLE, "value": str(exec_dir)}
@@ -213,7 +221,7 @@ def _kwok(programs: ControlPlane, folder: Path, kubeconfig: Path, exec_dir: Path
     def command(ports: Sequence[int]) -> list[str]:
         return [
             str(programs.kwok), f"--kubeconfig={kubeconfig}", f"--config={configuration}", "--manage-all-nodes=true",
-            f"--node-lease-duration-seconds={_LEASE_S}", f"--server-address={LOOPBACK}:{ports[0]}",
+            f"--node-lease-duration-seconds={lease_s}", f"--server-address={LOOPBACK}:{ports[0]}",
             f"--node-ip={LOOPBACK}", f"--node-port={ports[0]}",
         ]  # fmt: skip
 

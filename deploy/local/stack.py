@@ -19,7 +19,7 @@ from deploy.local.aws import Aws, running_aws
 from deploy.local.build import Progress, ignore_progress, locate
 from deploy.local.errors import StackError
 from deploy.local.fleet import Fleet
-from deploy.local.kubernetes import Kubernetes, running_kubernetes
+from deploy.local.kubernetes import LEASE_S, Kubernetes, running_kubernetes
 from deploy.local.temporal import Temporal, running_temporal
 
 CLUSTER: Final = "local"
@@ -66,7 +66,11 @@ class Stack:
 
 @contextmanager
 def running_stack(
-    state_dir: Path, *, progress: Progress = ignore_progress, rbac: Path | None = RBAC
+    state_dir: Path,
+    *,
+    progress: Progress = ignore_progress,
+    rbac: Path | None = RBAC,
+    kubelet_lease_s: int = LEASE_S,
 ) -> Iterator[Stack]:
     """Run the stack for the length of the block; its parts start side by side, with nothing in them.
 
@@ -74,6 +78,7 @@ def running_stack(
         state_dir: its folder. What an earlier stack left there is removed.
         progress: told each part that is up.
         rbac: manifests of what Nodemend's components may call; None for a cluster that has nothing of Nodemend yet.
+        kubelet_lease_s: of the kubelets that are played; their renewing is most of what a large fleet costs at rest.
 
     Raises:
         StackError: a part did not start, and what had started is stopped again; or a stack runs in this folder.
@@ -93,7 +98,7 @@ def running_stack(
 
         temporal = starters.submit(start, "Temporal", lambda: running_temporal(state_dir))
         kubernetes = starters.submit(
-            start, "Kubernetes", lambda: running_kubernetes(state_dir, exec_dir=state_dir / "exec")
+            start, "Kubernetes", lambda: running_kubernetes(state_dir, state_dir / "exec", kubelet_lease_s)
         )
         aws = starters.submit(start, "AWS (moto)", lambda: running_aws(state_dir))
         # Waiting for all before asking any, so that a part which fails does not leave another half started.

@@ -99,6 +99,8 @@ BENCHMARKS: dict[str, tuple[Measure, tuple[str, ...]]] = {
         storm.measure,  # type: ignore[dict-item]
         (
             "storm_1000_nodes_decided_s",
+            "storm_1000_nodes_floor_s",
+            "storm_over_floor",
             "storm_1000_nodes_per_s",
             "storm_cpu_ms_per_node",
             "storm_permits_over_limit",

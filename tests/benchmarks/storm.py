@@ -5,7 +5,6 @@ nine of ten of each group, so both happen. Bounded: a storm that does not end in
 """
 
 import asyncio
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,14 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
 from kubernetes import client
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from activities.cluster import PodWatch
 from contract.fault import FaultReport
-from contract.names import BUDGET_QUERY, INCIDENT_LABEL, budget_id
+from contract.names import BUDGET_QUERY, budget_id
 from contract.permit import BudgetState, PermitKind
 from contract.proof import annotation_of, digest
 from deploy.local.fleet import FleetKnobs
@@ -29,12 +26,17 @@ from deploy.local.scene import NodeGroup, create_node_group, nodes
 from deploy.local.stack import CLUSTER, Stack, running_stack
 from deploy.local.waiting import wait_for
 from tests.benchmarks.figures import Figure, at_most, told
+from tests.benchmarks.floor import floor_s
+from tests.benchmarks.load import closed_nodes, cpu_s
 from tests.harness import QUICK_POLICY, connect, report_about, running_worker, send, write_policy
 
 GROUPS: Final = 10
 SHARE: Final = 0.9
 WITHIN_S: Final = 10.0
 SIZES: Final = (100, 300, 1000)
+_KUBELET_LEASE_S: Final = 400
+"""Of the kubelets that are played here. With the usual 40 s a thousand of them keep two thirds of a core busy, which in
+earnest is not a core of Nodemend's."""
 _START_S: Final = 60.0
 """For the workers to start."""
 _DECIDING_S: Final = 150.0
@@ -44,8 +46,6 @@ _ASKED_EVERY: Final = 10
 """Looks, while quarantines are still awaited: the budget's answer has every permit."""
 _WORKS: Final = "Working on task queue"
 """What a worker logs once it takes work."""
-_NAMES_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""Of a watch. Whole Nodes, listed twice a second, would be half of what the machine does (API concepts)."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,15 @@ def measure(_stack: None, folder: Path) -> Iterator[Figure]:
     if large.decided < large.size:
         note = f"**{large.decided} of {large.size} decided by then**; " + note
     yield at_most("storm_1000_nodes_decided_s", large.decided_s, "s", 30, note, held=large.decided == large.size)
+    floor, floor_ms = _floor_of(large.size, folder / "floor")
+    yield told(
+        "storm_1000_nodes_floor_s",
+        floor,
+        "s",
+        f"the same nodes closed by workflows that do nothing else, on the same stack: {floor_ms:.0f} ms of CPU a node",
+    )
+    over_floor = sum(large.cpu_ms.values()) / floor_ms
+    yield told("storm_over_floor", over_floor, "times", "CPU time of a node, a storm against that floor")
     yield told("storm_1000_nodes_per_s", large.per_second, "nodes/s", f"{large.decided} of {large.size} decided")
     used = ", ".join(f"{name} {spent:.0f}" for name, spent in sorted(large.cpu_ms.items(), key=lambda item: -item[1]))
     yield told("storm_cpu_ms_per_node", sum(large.cpu_ms.values()), "ms", used)
@@ -93,15 +102,31 @@ def measure(_stack: None, folder: Path) -> Iterator[Figure]:
 
 
 def _storm_of(size: int, folder: Path) -> Outcome:
-    with running_stack(folder / "stack") as stack:
-        stack.fleet.knobs = FleetKnobs(boot_delay_s=0.5, device_delay_s=0.5)
+    with _empty_stack(folder) as stack:
         return storm(stack, folder / "storm", size)
+
+
+def _floor_of(size: int, folder: Path) -> tuple[float, float]:
+    with _empty_stack(folder) as stack:
+        groups = _groups(stack, size)
+        return floor_s(stack, _reports(stack, [node for group in groups for node in group.nodes]), WITHIN_S)
+
+
+@contextmanager
+def _empty_stack(folder: Path) -> Iterator[Stack]:
+    with running_stack(folder / "stack", kubelet_lease_s=_KUBELET_LEASE_S) as stack:
+        stack.fleet.knobs = FleetKnobs(boot_delay_s=0.5, device_delay_s=0.5)
+        yield stack
+
+
+def _groups(stack: Stack, size: int) -> list[NodeGroup]:
+    return [create_node_group(stack, f"storm-{size}-{number}", size // GROUPS) for number in range(GROUPS)]
 
 
 def storm(stack: Stack, folder: Path, size: int) -> Outcome:
     """Make the nodes, let them all report, and wait until each is decided."""
     folder.mkdir()
-    groups = [create_node_group(stack, f"storm-{size}-{number}", size // GROUPS) for number in range(GROUPS)]
+    groups = _groups(stack, size)
     # Everything that is reported stays quarantined: nothing is disrupted while the storm is measured.
     rules = {**QUICK_POLICY, "max_quarantined_share": SHARE, "deadlines": {"settle": "PT1H"}}
     policy = write_policy(folder / "policy.yaml", **{group.name: rules for group in groups})
@@ -153,11 +178,11 @@ async def _play(stack: Stack, groups: Sequence[NodeGroup], reports: Sequence[Fau
         await asyncio.sleep(WITHIN_S * number / SIZES[-1])
         await send(temporal, reports[number])
 
-    before = _cpu_s()
+    before = cpu_s()
     sending = asyncio.gather(*(report(number) for number in range(len(reports))))
     queued: set[str] = set()
     over = events = size = looks = 0
-    with _quarantined(stack) as closed:
+    with closed_nodes(stack) as closed:
         while len(closed | queued) < len(group_of) and time.monotonic() - started < _DECIDING_S:
             await asyncio.sleep(_LOOK_S)
             looks += 1
@@ -170,49 +195,9 @@ async def _play(stack: Stack, groups: Sequence[NodeGroup], reports: Sequence[Fau
             over = max(over, sum(max(0, number - limits[name]) for name, number in by_group.items()))
         quarantined = set(closed) & set(group_of)
     took, decided = time.monotonic() - started, len(quarantined | queued)
-    spent = {name: 1000 * (now - before.get(name, 0.0)) / max(1, decided) for name, now in _cpu_s().items()}
+    spent = {name: 1000 * (now - before.get(name, 0.0)) / max(1, decided) for name, now in cpu_s().items()}
     await sending
     return Outcome(len(group_of), decided, took, len(quarantined), over, events, size / 1024, spent)
-
-
-def _cpu_s() -> dict[str, float]:
-    """CPU seconds that each program of the stack, the workers and this process have used."""
-    found: dict[str, float] = {}
-    this = psutil.Process()
-    for process in (this, *this.children(recursive=True)):
-        with suppress(psutil.NoSuchProcess):
-            used, words = process.cpu_times(), process.cmdline()
-            module = words[words.index("-m") + 1].rpartition(".")[2] if "-m" in words else Path(words[0]).name
-            name = "this benchmark" if process == this else module
-            found[name] = found.get(name, 0.0) + used.user + used.system
-    return found
-
-
-@contextmanager
-def _quarantined(stack: Stack) -> Iterator[set[str]]:
-    """The names of the nodes that are quarantined, kept up to date for the length of the block by one watch."""
-    closed: set[str] = set()
-
-    def follow(watch: PodWatch) -> None:
-        for event in watch:
-            (closed.discard if event["type"] == "DELETED" else closed.add)(event["object"]["metadata"]["name"])
-
-    with stack.kubernetes.connected() as api:
-        call = api.param_serialize(
-            "GET",
-            "/api/v1/nodes",
-            query_params=[("labelSelector", INCIDENT_LABEL), ("watch", "1")],
-            header_params={"Accept": _NAMES_ONLY},
-            auth_settings=["BearerToken"],
-        )
-        watch = PodWatch(api.call_api(*call).response)
-        follower = threading.Thread(target=follow, args=(watch,), name="quarantined nodes", daemon=True)
-        follower.start()
-        try:
-            yield closed
-        finally:
-            watch.stop()
-            follower.join()
 
 
 async def _queued(temporal: Client) -> set[str]:
