@@ -2,7 +2,8 @@
 # queue takes the events of the whole account and region; what is about other clusters' instances is dropped.
 
 locals {
-  health = var.health_queue ? toset(["nodemend-${var.cluster}-health"]) : toset([])
+  # A rule's name has at most 64 characters.
+  health = var.health_queue ? toset(["${substr("nodemend-${var.cluster}", 0, 57)}-health"]) : toset([])
 }
 
 resource "aws_sqs_queue" "health" {

@@ -10,21 +10,18 @@ locals {
   }
 }
 
-data "aws_iam_policy_document" "pods" {
-  statement {
-    actions = ["sts:AssumeRole", "sts:TagSession"]
-
-    principals {
-      type        = "Service"
-      identifiers = ["pods.eks.amazonaws.com"]
-    }
-  }
-}
-
 resource "aws_iam_role" "component" {
-  for_each           = local.policies
-  name               = "${each.key}-${var.cluster}"
-  assume_role_policy = data.aws_iam_policy_document.pods.json
+  for_each = local.policies
+  # IAM takes 64 characters, EKS a hundred.
+  name = substr("${each.key}-${var.cluster}", 0, 64)
+  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Principal = { Service = "pods.eks.amazonaws.com" }
+      Action    = ["sts:AssumeRole", "sts:TagSession"]
+    }]
+  })
 }
 
 resource "aws_iam_role_policy" "component" {

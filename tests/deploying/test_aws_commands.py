@@ -1,6 +1,5 @@
 """The commands of docs/aws.md, run by a shell as they stand: they make what deploy/aws says, and remove it all."""
 
-import json
 import os
 import re
 import shutil
@@ -10,15 +9,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import boto3
 import pytest
 
 from deploy.local.aws import running_aws
+from tests.deploying.account import RECORDS, assert_holds_deploy_aws, client
 from tests.deploying.aws_command import aws_command, run
 
 ROOT = Path(__file__).parents[2]
-AWS = ROOT / "deploy/aws"
-CLUSTER = "training"
 
 
 class Associations:
@@ -60,10 +57,6 @@ def shell(tmp_path: Path, associations: Associations) -> Iterator[dict[str, str]
         yield {**os.environ, **environment}
 
 
-def client(service: str) -> Any:
-    return boto3.client(service)  # type: ignore[call-overload]
-
-
 def script(heading: str, temporary: Path) -> str:
     """The commands under a heading."""
     (section,) = re.findall(rf"^## {heading}$(.*?)(?=^## |\Z)", (ROOT / "docs/aws.md").read_text(), re.M | re.S)
@@ -85,20 +78,6 @@ def played(commands: str, shell: dict[str, str], folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def policies_of(role: str) -> dict[str, Any]:
-    iam = client("iam")
-    names = iam.list_role_policies(RoleName=role)["PolicyNames"]
-    return {name: iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"] for name in names}
-
-
-def policy(name: str, **placed: str) -> Any:
-    text = (AWS / "iam" / f"{name}.json").read_text()
-    for placeholder, value in placed.items():
-        assert placeholder in text
-        text = text.replace(placeholder, value)
-    return json.loads(text)
-
-
 @pytest.mark.thorough
 @pytest.mark.skipif(not (shutil.which("jq") and shutil.which("bash")), reason="jq or bash is not there")
 def test_commands_make_what_deploy_aws_says_and_those_of_removal_leave_nothing(
@@ -106,36 +85,9 @@ def test_commands_make_what_deploy_aws_says_and_those_of_removal_leave_nothing(
 ) -> None:
     played(script("With the command line", tmp_path), shell, ROOT)
 
-    assert policies_of("nodemend-worker-training") == {
-        "nodemend-worker": policy("worker"),
-        "nodemend-records": policy("records", BUCKET="training-nodemend-records"),
-        "nodemend-checkpoints-training-checkpoints": policy("checkpoints", BUCKET="training-checkpoints"),
-    }
-    assert policies_of("nodemend-watch-cluster-training") == {
-        "nodemend-watch-cluster": policy("watch-cluster"),
-        "nodemend-health-queue": policy("health-queue", QUEUE="nodemend-training-health"),
-    }
+    assert_holds_deploy_aws()
     roles = {one["serviceAccount"]: one["roleArn"].rpartition("/")[2] for one in associations.there.values()}
     assert roles == {name: f"{name}-training" for name in ("nodemend-worker", "nodemend-watch-cluster")}
-
-    (topic,) = client("sns").list_topics()["Topics"]
-    there = {alarm["AlarmName"]: alarm for alarm in client("cloudwatch").describe_alarms()["MetricAlarms"]}
-    wanted = json.loads((AWS / "alarms.json").read_text().replace("CLUSTER", CLUSTER))
-    assert there.keys() == {alarm["AlarmName"] for alarm in wanted}
-    for alarm in wanted:
-        kept = there[alarm["AlarmName"]]
-        assert kept["AlarmActions"] == [topic["TopicArn"]]
-        for key in alarm.keys() - {"Metrics"}:
-            assert kept[key] == alarm[key], (alarm["AlarmName"], key)
-
-    lock = client("s3").get_object_lock_configuration(Bucket="training-nodemend-records")
-    retention = lock["ObjectLockConfiguration"]["Rule"]["DefaultRetention"]
-    assert (retention["Mode"], retention["Days"]) == ("COMPLIANCE", 400)
-    (target,) = client("events").list_targets_by_rule(Rule="nodemend-training-health")["Targets"]
-    url = client("sqs").get_queue_url(QueueName="nodemend-training-health")["QueueUrl"]
-    told = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-    assert target["Arn"] == told["QueueArn"]
-    assert json.loads(told["Policy"])["Statement"][0]["Resource"] == told["QueueArn"]
 
     played("cd deploy/aws\n" + script("Removing it", tmp_path), shell, ROOT)
 
@@ -145,7 +97,7 @@ def test_commands_make_what_deploy_aws_says_and_those_of_removal_leave_nothing(
     assert not client("events").list_rules()["Rules"]
     assert not associations.there
     assert not [role for role in client("iam").list_roles()["Roles"] if role["RoleName"].startswith("nodemend")]
-    assert [bucket["Name"] for bucket in client("s3").list_buckets()["Buckets"]] == ["training-nodemend-records"]
+    assert [bucket["Name"] for bucket in client("s3").list_buckets()["Buckets"]] == [RECORDS]
 
 
 @pytest.mark.parametrize("wrong", [["sqs", "make-queue"], ["sqs", "create-queue", "--nam", "x"]])
