@@ -8,7 +8,7 @@ answers pages of the named UI only.
 import os
 from collections.abc import Callable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Final
 
 import typer
@@ -16,9 +16,11 @@ from google.protobuf.json_format import MessageToJson, Parse, ParseError
 from temporalio.api.common.v1 import Payload, Payloads
 
 from cli.errors import CommandError
+from contract.address import Address, parse_address
 from contract.names import ExitCode
 from contract.payload_codec import close, open_payload
 from contract.payload_keys import FOLDER_SETTING, Keyring, KeyringError, load_keyring
+from worker.listening import HttpServer
 
 _BODY_MAX: Final = 16 * 1024 * 1024
 """Temporal's answers are at most 4 MB; base64 and JSON make more of them."""
@@ -38,23 +40,22 @@ def serve(address: str, ui: str) -> None:
         raise CommandError(
             f"{FOLDER_SETTING} is not set: there is nothing to open.", "Set it to the workers' keys.", ExitCode.CONFIG
         )
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise CommandError(f"{address!r} is no host:port.", "For example 127.0.0.1:8081.", ExitCode.USAGE)
     try:
-        server = make_server(host, int(port), ui, keys)
-    except (OSError, OverflowError) as error:
+        listen = parse_address(address)
+    except ValueError as error:
+        raise CommandError(f"--address is {address!r}.", f"It {error}.", ExitCode.USAGE) from error
+    try:
+        server = make_server(listen, ui, keys)
+    except OSError as error:
         raise CommandError(
             f"{address} cannot be listened on: {error}.", "Choose another --address.", ExitCode.UNAVAILABLE
         ) from error
     with server:
-        typer.echo(
-            f"Set http://{host}:{server.server_port} as codec server in the UI at {ui} (the glasses, top right)."
-        )
+        typer.echo(f"Set http://{server.at} as codec server in the UI at {ui} (the glasses, top right).")
         server.serve_forever()
 
 
-def make_server(host: str, port: int, ui: str, keys: Keyring) -> ThreadingHTTPServer:
+def make_server(address: Address, ui: str, keys: Keyring) -> HttpServer:
     """The server, listening; ``ui`` is the only origin that it answers in a browser."""
     origin = ui.rstrip("/")
 
@@ -118,4 +119,4 @@ def make_server(host: str, port: int, ui: str, keys: Keyring) -> ThreadingHTTPSe
             self.end_headers()
             self.wfile.write(body)
 
-    return ThreadingHTTPServer((host, port), Handler)
+    return HttpServer(address, Handler)

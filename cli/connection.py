@@ -41,7 +41,7 @@ async def connect() -> Client:
         raise explained(error) from error
     except TimeoutError as error:
         raise _explained(address, first_call(f"no answer within {_PATIENCE_S:.0f} s")) from error
-    except (RuntimeError, OSError) as error:
+    except (RuntimeError, ValueError, OSError) as error:
         raise _explained(address, first_call(str(error))) from error
     return client
 

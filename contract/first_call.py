@@ -39,6 +39,14 @@ def denied(why: str) -> FirstCall:
 
 
 _KNOWN: Final = (
+    (
+        re.compile(r"invalid target URL: (.+)"),
+        FirstCall(
+            "is no address ({})",
+            "Give TEMPORAL_ADDRESS as host:port, such as temporal.example:7233; an IPv6 address in brackets.",
+            ExitCode.CONFIG,
+        ),
+    ),
     (re.compile(r"code: (Unauthenticated|PermissionDenied)"), denied("{}")),
     (
         re.compile(

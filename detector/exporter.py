@@ -25,6 +25,9 @@ class Exporter:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # `::` takes IPv4 too, whatever the machine's default is (net.ipv6.bindv6only).
+            self._socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         self._socket.bind((host, port))
         self._socket.listen(8)
         self._socket.setblocking(False)

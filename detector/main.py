@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 
 from pydantic import ValidationError
 
+from contract.address import parse_address
 from contract.names import ExitCode
 from contract.payload_keys import FOLDER_SETTING, NAME_SETTING, KeyringError, load_keyring
 from contract.wrong_settings import wrong_settings
@@ -65,7 +66,7 @@ def _become_watch(settings: DetectorSettings) -> NoReturn:
         _say(f"{rules} cannot be written ({error.strerror}): make room. Going on in memory.")
         rules = Path(tempfile.mkdtemp(prefix="nodemend-", dir=_MEMORY if _MEMORY.is_dir() else None)) / "rules.json"
         compile_catalogue(rules, settings.rules_dir)
-    host, _, port = settings.detector_address.rpartition(":")
+    host, port = parse_address(settings.detector_address)
     environment = {
         **os.environ,
         "NODEMEND_CLUSTER": settings.cluster,
@@ -73,7 +74,7 @@ def _become_watch(settings: DetectorSettings) -> NoReturn:
         "NODEMEND_DELIVERY": settings.delivery,
     }
     command = [sys.executable, "-m", "detector.watch", str(settings.kmsg), str(settings.spool_dir), str(rules)]
-    arguments = [host, port, str(settings.self_test_s)]
+    arguments = [host, str(port), str(settings.self_test_s)]
     os.execve(sys.executable, [*command, *arguments], environment)  # noqa: S606 - becoming watch is the point
 
 

@@ -4,8 +4,10 @@ import socket
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field, StringConstraints, field_validator
+from pydantic import AliasChoices, Field, StringConstraints
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from contract.address import ListenAddress
 
 
 class DetectorSettings(BaseSettings):
@@ -26,7 +28,7 @@ class DetectorSettings(BaseSettings):
     kmsg: Path = Field(default=Path("/dev/kmsg"), description="The kernel log, or a file in its format.")
     spool_dir: Path = Field(default=Path("/var/lib/nodemend"), description="Folder on the host for spool and cursor.")
     rules_dir: Path | None = Field(default=None, description="Folder with more rules (*.yaml); they come first.")
-    detector_address: str = Field(
+    detector_address: ListenAddress = Field(
         default="127.0.0.1:20257", description="host:port of /metrics and /healthz; port 0 picks one."
     )
     delivery: Literal["temporal", "node"] = Field(
@@ -45,11 +47,3 @@ class DetectorSettings(BaseSettings):
         pattern=r"^i-[0-9a-f]{8,17}$",
         description="EC2 instance id, where neither DMI nor the Node should be asked.",
     )
-
-    @field_validator("detector_address")
-    @classmethod
-    def _is_an_address(cls, value: str) -> str:
-        host, _, port = value.rpartition(":")
-        if not host or not port.isdigit() or int(port) > 65535:
-            raise ValueError("must be host:port, for example 127.0.0.1:20257")
-        return value

@@ -66,7 +66,7 @@ class TemporalSide:
                 raise Trouble(str(error)) from error
             try:
                 self._service = await ServiceClient.connect(ConnectConfig(**config))
-            except (RuntimeError, OSError) as error:
+            except (RuntimeError, ValueError, OSError) as error:
                 raise _of(config["target_host"], first_call(str(error))) from error
         return self._service
 

@@ -10,14 +10,16 @@ import threading
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Final
 
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from contract.address import Address
 from contract.names import TASK_QUEUE, ExitCode
 from worker.errors import StartError
+from worker.listening import HttpServer
 from worker.temporal import pollers
 
 _log = logging.getLogger(__name__)
@@ -90,22 +92,21 @@ async def _last_poll(client: Client, identity: str) -> datetime | None:
 class HealthServer:
     """Serves both on a thread of its own, so that a stuck event loop cannot keep it from saying so."""
 
-    def __init__(self, host: str, port: int, health: Health) -> None:
+    def __init__(self, address: Address, health: Health) -> None:
         """Bind the address; port 0 picks a free one.
 
         Raises:
             StartError: the address cannot be bound.
         """
         try:
-            self._server = ThreadingHTTPServer((host, port), _handler(health))
+            self._server = HttpServer(address, _handler(health))
         except OSError as error:
             raise StartError(
-                f"Health cannot be served on {host}:{port}: {error.strerror}.",
+                f"Health cannot be served on {address}: {error.strerror}.",
                 "Set NODEMEND_HEALTH_ADDRESS to a free host:port.",
                 ExitCode.CONFIG,
             ) from error
-        self._server.daemon_threads = True
-        self.address = f"{host}:{self._server.server_address[1]}"
+        self.address = str(self._server.at)
         threading.Thread(target=self._server.serve_forever, name="healthz", daemon=True).start()
 
     def close(self) -> None:

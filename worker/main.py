@@ -27,6 +27,7 @@ from activities.permits import PermitActivities, open_desk
 from activities.record import RecordActivity
 from activities.record_webhook import RecordWebhook
 from activities.waiting_mark import WaitingMark
+from contract.address import parse_address
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE
 from worker.clients import ACTS_AT_ONCE, archive_client, auto_scaling_client, cloudwatch, cluster_client
 from worker.cloudwatch import MetricsInterceptor
@@ -36,7 +37,7 @@ from worker.metrics import begin_at_zero
 from worker.policy_file import PolicyFile, watch_policy
 from worker.process import connected, run, told_to_stop
 from worker.schedules import keep_reaping
-from worker.settings import WorkerSettings, split_address
+from worker.settings import WorkerSettings
 from worker.temporal import connect, load_connection, make_runtime, register_search_attributes
 from worker.tracing import Tracing
 from workflows.disrupt_gang import DisruptGang
@@ -69,7 +70,7 @@ async def _work(settings: WorkerSettings) -> None:
     health = Health()
     tracing = Tracing()
     metrics = cloudwatch() if settings.cloudwatch else None
-    server = HealthServer(*split_address(settings.health_address), health)
+    server = HealthServer(parse_address(settings.health_address), health)
     identity = f"{os.getpid()}@{socket.gethostname()}/{settings.cluster}"
     stopping = told_to_stop()
     beating = asyncio.create_task(beat(health))

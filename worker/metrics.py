@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from temporalio.common import MetricMeter
 from temporalio.runtime import OpenTelemetryConfig, PrometheusConfig
 
+from contract.address import parse_address
 from contract.names import (
     BUDGET_TASK_QUEUE,
     DURATION_METRIC,
@@ -53,7 +54,7 @@ def metrics_config(address: str, environment: Mapping[str, str]) -> PrometheusCo
     if not address:
         return None
     return PrometheusConfig(
-        bind_address=address,
+        bind_address=str(parse_address(address)),
         counters_total_suffix=True,
         unit_suffix=True,
         durations_as_seconds=True,

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr, StringConstraints, field_validator
+from pydantic import Field, SecretStr, StringConstraints
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from contract.address import ListenAddress, OptionalListenAddress
 
 
 class ProcessSettings(BaseSettings):
@@ -43,8 +45,12 @@ class WorkerSettings(ProcessSettings):
         pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
         description="Kubernetes namespace of the worker: the memory of machines that failed is kept there.",
     )
-    health_address: str = Field(default="127.0.0.1:8085", description="host:port of /healthz; port 0 picks one.")
-    metrics_address: str = Field(default="127.0.0.1:9464", description="host:port of Prometheus metrics; empty: none.")
+    health_address: ListenAddress = Field(
+        default="127.0.0.1:8085", description="host:port of /healthz; port 0 picks one."
+    )
+    metrics_address: OptionalListenAddress = Field(
+        default="127.0.0.1:9464", description="host:port of Prometheus metrics; empty: none."
+    )
     reap_interval_s: float = Field(
         default=600.0,
         ge=0.0,
@@ -53,18 +59,3 @@ class WorkerSettings(ProcessSettings):
     cloudwatch: bool = Field(
         default=False, description="Tell CloudWatch of faults (namespaces NeuronHealthCheck and Nodemend)."
     )
-
-    @field_validator("health_address", "metrics_address")
-    @classmethod
-    def _is_an_address(cls, value: str) -> str:
-        if value:
-            host, _, port = value.rpartition(":")
-            if not host or not port.isdigit() or int(port) > 65535:
-                raise ValueError("must be host:port, for example 127.0.0.1:8085")
-        return value
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of a validated address."""
-    host, _, port = address.rpartition(":")
-    return host, int(port)

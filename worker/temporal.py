@@ -128,7 +128,7 @@ async def connect(config: ClientConnectConfig, runtime: Runtime, identity: str) 
         except RPCError as error:
             _refuse_for_good(error, address, namespace)
             call = first_call(error.message)
-        except (RuntimeError, OSError) as error:
+        except (RuntimeError, ValueError, OSError) as error:
             call = first_call(str(error))
             if call.code != ExitCode.UNAVAILABLE:
                 raise _of(address, call) from error

@@ -15,6 +15,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from contract.address import Address, parse_address
 from contract.names import ExitCode
 from contract.payload_keys import KeyringError, load_keyring
 from contract.wrong_settings import wrong_settings
@@ -56,9 +57,9 @@ class Replica:
         self._stop = threading.Event()
         self._election = Election(self._api, settings.namespace, settings.identity, say)
         self._watching: Watching | None = None
-        host, _, port = settings.watch_address.rpartition(":")
-        self._exporter = Exporter(host, int(port))
-        say(f"/metrics and /healthz are on {host}:{self._exporter.port}.")
+        host, port = parse_address(settings.watch_address)
+        self._exporter = Exporter(host, port)
+        say(f"/metrics and /healthz are on {Address(host, self._exporter.port)}.")
 
     def stop(self) -> None:
         """End soon."""

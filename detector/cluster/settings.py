@@ -4,8 +4,10 @@ import socket
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AliasChoices, Field, StringConstraints, field_validator
+from pydantic import AliasChoices, Field, StringConstraints
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from contract.address import ListenAddress
 
 
 class WatchSettings(BaseSettings):
@@ -50,14 +52,6 @@ class WatchSettings(BaseSettings):
     lease_poll_s: float = Field(
         default=120.0, ge=0.0, description="How often the detectors' Leases are looked at; 0 for never."
     )
-    watch_address: str = Field(
+    watch_address: ListenAddress = Field(
         default="127.0.0.1:20258", description="host:port of /metrics and /healthz; port 0 picks one."
     )
-
-    @field_validator("watch_address")
-    @classmethod
-    def _is_an_address(cls, value: str) -> str:
-        host, _, port = value.rpartition(":")
-        if not host or not port.isdigit() or int(port) > 65535:
-            raise ValueError("must be host:port, for example 127.0.0.1:20258")
-        return value

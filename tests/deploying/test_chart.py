@@ -56,6 +56,16 @@ def test_what_is_rendered_is_as_it_was_read(case: str) -> None:
     assert text == path.read_text(), "see the docstring of this file"
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_servers_are_on_every_address_of_their_pods_which_may_have_ipv6_alone(case: str) -> None:
+    templates = [o["spec"]["template"]["spec"] for o in rendered(CASES[case]) if "template" in o.get("spec", {})]
+    variables = [one for spec in templates for container in spec["containers"] for one in container.get("env", [])]
+    served = {one["name"]: one["value"] for one in variables if one["name"].endswith("_ADDRESS")}
+    served.pop("TEMPORAL_ADDRESS", None)
+    assert served
+    assert {address[0] for address in served.values()} == {":"}
+
+
 def test_values_of_the_installation_page_are_taken() -> None:
     page = (ROOT / "docs" / "install-eks.md").read_text(encoding="utf-8")
     written = re.search(r'```yaml title="values.yaml"\n(.*?)```', page, re.DOTALL)

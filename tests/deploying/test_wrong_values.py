@@ -85,6 +85,8 @@ def test_contradiction_is_refused_with_what_to_do(changes: Json, says: str) -> N
         ("temporal.address", "http://temporal:7233", "host:port"),
         ("temporal.address", "temporal", "host:port"),
         ("temporal.address", "temporal:99999", "host:port"),
+        ("temporal.address", "fd00::1:7233", "in brackets"),
+        ("temporal.address", "[fd00::1]", "host:port"),
         ("aws.region", "us-west-2a", "not a zone"),
         ("aws.roles.worker", "nodemend-worker", "ARN"),
         ("aws.roles.watchCluster", "arn:aws:iam::123456789012:user/nodemend", "ARN"),
@@ -102,6 +104,16 @@ def test_wrong_form_is_told_with_field_value_and_remedy(path: str, value: str, r
     assert done.returncode != 0
     assert f'{path} is "{value}". Give ' in done.stderr
     assert remedy in done.stderr
+
+
+@pytest.mark.parametrize("address", ["[fd00::1]:7233", "10.0.0.7:7233", "temporal-frontend.temporal:7233"])
+def test_address_of_every_family_is_taken(address: str) -> None:
+    values = changed(changed(BASIC, "temporal.address", address), "networkPolicy.enabled", True)
+    (worker,) = [o for o in rendered(values) if (o["kind"], o["metadata"]["name"]) == ("Deployment", "nodemend-worker")]
+    (container,) = worker["spec"]["template"]["spec"]["containers"]
+    assert {"name": "TEMPORAL_ADDRESS", "value": address} in container["env"]
+    ports = [rule["ports"] for o in rendered(values) if o["kind"] == "NetworkPolicy" for rule in o["spec"]["egress"]]
+    assert [{"port": 7233, "protocol": "TCP"}] in ports
 
 
 @pytest.mark.parametrize("label", ["mine=true", "a/b/c", "", "-gpu", "GPU.example.com/x"])

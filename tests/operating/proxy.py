@@ -5,6 +5,8 @@ import threading
 from contextlib import suppress
 from types import TracebackType
 
+from contract.address import Address, parse_address
+
 
 class Proxy:
     """Forwards connections to a server; cut, it drops those there are and refuses new ones.
@@ -12,13 +14,13 @@ class Proxy:
     With ``delay_s`` it is a slow server: each piece of an answer comes so much later.
     """
 
-    def __init__(self, target: str, *, delay_s: float = 0.0) -> None:
+    def __init__(self, target: str, *, delay_s: float = 0.0, host: str = "127.0.0.1") -> None:
         self._delay_s = delay_s
         self._over = threading.Event()
-        host, _, port = target.rpartition(":")
-        self._target = (host, int(port))
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._target = parse_address(target)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, 0), family=family)
+        self.address = str(Address(host, self._listener.getsockname()[1]))
         self._open: set[socket.socket] = set()
         self._copiers: list[threading.Thread] = []
         self._cut = False
@@ -57,9 +59,8 @@ class Proxy:
 
     def lead_to(self, target: str) -> None:
         """Forward new connections to another server, as a load balancer does when one is gone."""
-        host, _, port = target.rpartition(":")
         with self._lock:
-            self._target = (host, int(port))
+            self._target = parse_address(target)
 
     def _accept(self) -> None:
         while True:

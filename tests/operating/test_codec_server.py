@@ -11,6 +11,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 
 from cli.codec_server import make_server, serve
 from cli.errors import CommandError
+from contract.address import Address
 from contract.payload_codec import close
 from contract.payload_keys import FOLDER_SETTING, Keyring
 
@@ -21,7 +22,7 @@ PLAIN = Payload(metadata={"encoding": b"json/plain"}, data=b'"what is kept"')
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    with make_server("127.0.0.1", 0, UI, KEYS) as server:
+    with make_server(Address("127.0.0.1", 0), UI, KEYS) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server.server_port

@@ -19,7 +19,13 @@ from tests.deploying.rendering import helm
 from tests.operating import kubectl_options
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SOURCES = [
+    path
+    for folder in ("activities", "cli", "contract", "deploy", "detector", "worker", "workflows")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
+"""What the programs tell people to run stands there between backticks, as in pages."""
 NOTES = ROOT / "deploy" / "helm" / "nodemend" / "templates" / "NOTES.txt"
 """What Helm says after an install: all of it is as a block."""
 
@@ -62,6 +68,12 @@ def test_command_line_knows_what_a_page_shows(page: Path) -> None:
     assert {" ".join(words): why for words in shown("nodemend", page) if (why := mistake(words))} == {}
 
 
+def test_command_line_knows_what_programs_tell_people_to_run() -> None:
+    lines = {" ".join(words): words for source in SOURCES for words in shown("nodemend", source)}
+    assert {"doctor", "status"} <= {words[0] for words in lines.values()}
+    assert {line: why for line, words in lines.items() if (why := mistake(words))} == {}
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -89,7 +101,7 @@ def test_what_helm_does_not_know_would_be_seen(words: str) -> None:
 def test_kubectl_has_the_commands_and_options_that_pages_show() -> None:
     version, options = kubectl_options.kept()
     assert version == kubernetes_version(), f"These are of another kubectl. {kubectl_options.REMEDY}"
-    lines = {" ".join(words): words for page in (*PAGES, NOTES) for words in shown("kubectl", page)}
+    lines = {" ".join(words): words for page in (*PAGES, *SOURCES, NOTES) for words in shown("kubectl", page)}
     assert {"create", "debug", "get"} <= {words[0] for words in lines.values()}
     assert {line: why for line, words in lines.items() if (why := kubectl_options.mistake(words, options))} == {}
 

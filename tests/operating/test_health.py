@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 
+from contract.address import Address
 from tests.harness import http
 from worker.health import Health, HealthServer, beat
 
@@ -18,7 +19,7 @@ def health() -> Health:
 
 @pytest.fixture
 def address(health: Health) -> Iterator[str]:
-    server = HealthServer("127.0.0.1", 0, health)
+    server = HealthServer(Address("127.0.0.1", 0), health)
     yield f"http://{server.address}"
     server.close()
 

@@ -17,6 +17,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from temporalio.client import Client
 
+from contract.address import Address
 from contract.names import ActivityName, ErrorType, OverrideName, Phase
 from tests.reporting.receiver import receiving
 from tests.reporting.test_paging import alert
@@ -215,7 +216,7 @@ async def test_acknowledging_there_is_in_the_record_once_and_only_of_what_is_ope
     async def take(said: Acknowledged) -> tuple[HTTPStatus, str]:
         return await acknowledge(temporal, lambda: {waiting.handle.id, "blind-test-node-9"}, said)
 
-    inbox, now = Inbox("127.0.0.1", 0, readers(SECRET, SECRET), take), datetime.now(UTC)
+    inbox, now = Inbox(Address("127.0.0.1", 0), readers(SECRET, SECRET), take), datetime.now(UTC)
     try:
         for _ in range(2):
             assert await post(inbox, "/pagerduty", *pagerduty(waiting.handle.id, now)) == HTTPStatus.OK

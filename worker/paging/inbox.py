@@ -10,15 +10,17 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from contract.address import Address
 from contract.names import ExitCode, OverrideName
 from contract.override import Override
 from worker.errors import StartError
+from worker.listening import HttpServer
 from worker.paging.acknowledged import Acknowledged, Headers, RefusedError, from_pagerduty, from_slack
 from worker.paging.alerts import KEY_MAX
 
@@ -64,22 +66,21 @@ async def acknowledge(
 class Inbox:
     """Serves on threads of its own; what is taken is done on the event loop that made it."""
 
-    def __init__(self, host: str, port: int, readers: Mapping[str, Reader], take: Take) -> None:
+    def __init__(self, address: Address, readers: Mapping[str, Reader], take: Take) -> None:
         """Bind the address; port 0 picks a free one. To be made on the event loop.
 
         Raises:
             StartError: the address cannot be bound.
         """
         try:
-            self._server = ThreadingHTTPServer((host, port), _handler(readers, take, asyncio.get_running_loop()))
+            self._server = HttpServer(address, _handler(readers, take, asyncio.get_running_loop()))
         except OSError as error:
             raise StartError(
-                f"Acknowledgements cannot be taken on {host}:{port}: {error.strerror}.",
+                f"Acknowledgements cannot be taken on {address}: {error.strerror}.",
                 "Set NODEMEND_ACKNOWLEDGE_ADDRESS to a free host:port.",
                 ExitCode.CONFIG,
             ) from error
-        self._server.daemon_threads = True
-        self.url = f"http://{host}:{self._server.server_address[1]}"
+        self.url = f"http://{self._server.at}"
         threading.Thread(target=self._server.serve_forever, name="inbox", daemon=True).start()
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from pydantic import Field, SecretStr, ValidationError
 
 from activities.posting import NotTakenError
 from activities.preserve import write_whole
+from contract.address import OptionalListenAddress, parse_address
 from contract.model import Message
 from contract.names import ExitCode
 from worker.clients import cloudwatch, cluster_client
@@ -29,7 +30,7 @@ from worker.paging.sources import Sources
 from worker.paging.standing import Standing
 from worker.paging.webhooks import PagerDuty, PlainJson, Slack, Webhook
 from worker.process import connected, run, told_to_stop
-from worker.settings import ProcessSettings, split_address
+from worker.settings import ProcessSettings
 from worker.temporal import connect, load_connection, make_runtime
 
 _log = logging.getLogger(__name__)
@@ -50,8 +51,8 @@ class PagerSettings(ProcessSettings):
     pagerduty_url: str = _PAGERDUTY
     webhook_url: SecretStr = SecretStr("")
     webhook_secret: SecretStr = SecretStr("")
-    acknowledge_address: str = Field(
-        default="", pattern=r"^(\S+:\d{1,5})?$", description="host:port that PagerDuty and Slack tell; empty: none."
+    acknowledge_address: OptionalListenAddress = Field(
+        default="", description="host:port that PagerDuty and Slack tell; empty: none."
     )
     pagerduty_webhook_secret: SecretStr = SecretStr("")
     slack_signing_secret: SecretStr = SecretStr("")
@@ -177,7 +178,7 @@ async def _page(settings: PagerSettings) -> None:
         with ExitStack() as serving:
             if settings.acknowledge_address:
                 take = partial(acknowledge, client, pager.open_alerts)
-                inbox = Inbox(*split_address(settings.acknowledge_address), believed, take)
+                inbox = Inbox(parse_address(settings.acknowledge_address), believed, take)
                 serving.callback(inbox.close)
                 _log.info("Acknowledgements are taken at %s: %s", inbox.url, ", ".join(believed))
             while not stopping.done():
