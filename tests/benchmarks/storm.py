@@ -75,7 +75,10 @@ def measure(_stack: None, folder: Path) -> Iterator[Figure]:
     """Small storms, then the large one, each in a cluster of its own: what one leaves behind is no load of another."""
     storms = [_storm_of(size, folder / str(size)) for size in SIZES]
     small, large = storms[0], storms[-1]
-    note = f"{large.quarantined} quarantined with a Node write each, the others queued with a reason; two workers"
+    note = (
+        f"{large.quarantined} quarantined with a Node write each, the others queued with a reason; two workers; "
+        f"kubelets renew their Leases every {_KUBELET_LEASE_S / 4:.0f} s"
+    )
     if large.decided < large.size:
         note = f"**{large.decided} of {large.size} decided by then**; " + note
     yield at_most("storm_1000_nodes_decided_s", large.decided_s, "s", 30, note, held=large.decided == large.size)
