@@ -2,8 +2,7 @@
 # queue takes the events of the whole account and region; what is about other clusters' instances is dropped.
 
 locals {
-  # A rule's name has at most 64 characters.
-  health = var.health_queue ? toset(["${substr("nodemend-${var.cluster}", 0, 57)}-health"]) : toset([])
+  health = var.health_queue ? toset([local.names["health"]]) : toset([])
 }
 
 resource "aws_sqs_queue" "health" {

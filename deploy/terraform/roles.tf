@@ -8,12 +8,20 @@ locals {
     "nodemend-worker"        = file("${local.iam}/worker.json")
     "nodemend-watch-cluster" = file("${local.iam}/watch-cluster.json")
   }
+  # IAM and EventBridge take 64 characters, EKS a hundred. A name that is cut keeps a hash: what two clusters of one
+  # account begin with may be the same, and a rule or queue that is there already would be shared without a word.
+  names = {
+    for key, full in merge(
+      { for key in keys(local.policies) : key => "${key}-${var.cluster}" },
+      { health = "nodemend-${var.cluster}-health" },
+    ) :
+    key => length(full) <= 64 ? full : "${substr(full, 0, 55)}-${substr(sha256(full), 0, 8)}"
+  }
 }
 
 resource "aws_iam_role" "component" {
   for_each = local.policies
-  # IAM takes 64 characters, EKS a hundred.
-  name = substr("${each.key}-${var.cluster}", 0, 64)
+  name     = local.names[each.key]
   assume_role_policy = jsonencode({
     Version = "2012-10-17"
     Statement = [{

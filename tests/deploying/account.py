@@ -152,6 +152,7 @@ def assert_holds_deploy_aws() -> None:
     url = client("sqs").get_queue_url(QueueName="nodemend-training-health")["QueueUrl"]
     queue = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
     assert target["Arn"] == queue["QueueArn"]
+    assert (queue["MessageRetentionPeriod"], queue["SqsManagedSseEnabled"]) == ("1209600", "true")
     (statement,) = json.loads(queue["Policy"])["Statement"]
     assert statement["Resource"] == queue["QueueArn"]
     assert rule["Arn"] in json.dumps(statement["Condition"])

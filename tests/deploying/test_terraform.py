@@ -133,6 +133,17 @@ def test_longest_name_of_a_cluster_makes_names_that_aws_takes(terraform: Terrafo
     assert max(len(one["alarm_name"]) for one in resources["aws_cloudwatch_metric_alarm"]) <= 255
 
 
+def test_clusters_that_begin_alike_share_nothing(terraform: Terraform) -> None:
+    def names(cluster: str) -> set[str]:
+        resources = terraform.apply(**{**ALL, "cluster": cluster})
+        kinds = ("aws_iam_role", "aws_cloudwatch_event_rule", "aws_sqs_queue", "aws_sns_topic")
+        alarms = {one["alarm_name"] for one in resources["aws_cloudwatch_metric_alarm"]}
+        return alarms | {one["name"] for kind in kinds for one in resources[kind]}
+
+    alike = "c" * 90
+    assert not names(f"{alike}-east") & names(f"{alike}-west")
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
