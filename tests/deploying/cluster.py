@@ -22,7 +22,7 @@ from deploy.local.stack import Stack
 from tests.deploying.rendering import ROOT, Json
 
 KMSG = "/dev/kmsg"
-_OPEN_ADDRESS = re.compile(r"^0\.0\.0\.0:\d+$")
+_OPEN_ADDRESS = re.compile(r"^:\d+$")
 
 
 @dataclass
