@@ -27,7 +27,7 @@ demo: $(STAMP) ## Play one incident on the embedded stack, from a kernel line to
 
 test: $(STAMP) ## Run every test (builds the local control plane on the first run)
 	$(BIN)/nodemend local build
-	if command -v go >/dev/null; then go -C tests/deploying/provider mod download; fi
+	$(BIN)/python -m tests.deploying.terraform
 	$(BIN)/pytest $(SHARED)
 
 test-fast: $(STAMP) ## Run the tests that need no server

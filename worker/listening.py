@@ -9,8 +9,6 @@ from contract.address import Address
 class HttpServer(ThreadingHTTPServer):
     """A server that listens from the start."""
 
-    daemon_threads = True
-
     def __init__(self, address: Address, handler: type[BaseHTTPRequestHandler]) -> None:
         """Bind.
 

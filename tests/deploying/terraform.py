@@ -1,4 +1,7 @@
-"""Terraform itself on deploy/terraform, with a stand-in for its provider (``provider/main.go``)."""
+"""Terraform itself on deploy/terraform, with a stand-in for its provider (``provider/main.go``).
+
+``python -m tests.deploying.terraform`` builds the stand-in into the cache, as the control plane is built.
+"""
 
 import json
 import os
@@ -8,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
+from deploy.local.build import Kit, cache_dir, complete, missing
 
 ROOT: Final = Path(__file__).parents[2]
 HERE: Final = Path(__file__).parent
-PROGRAMS: Final = ("terraform", "go")
-_PROVIDER: Final = "terraform-provider-aws"
+_PROVIDER: Final = Kit("terraform-provider", {"terraform-provider-aws": "."}, HERE / "provider")
 
 Resources = dict[str, list[dict[str, Any]]]
 """What is made, by type; the values that Terraform keeps of each."""
@@ -21,23 +23,22 @@ Resources = dict[str, list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Terraform:
-    """A module in a folder of its own, and the provider that it finds."""
+    """A module in a folder of its own, with the stand-in for its provider."""
 
     module: Path
-    provider: Path
 
     def run(self, *words: str, **variables: Any) -> subprocess.CompletedProcess[str]:
         """Run one command, with the module's variables as given."""
         rc = self.module / "rc"
         rc.write_text(
-            f'provider_installation {{\n dev_overrides {{ "hashicorp/aws" = "{self.provider.parent}" }}\n}}\n'
+            f'provider_installation {{\n dev_overrides {{ "hashicorp/aws" = "{cache_dir(_PROVIDER)}" }}\n}}\n'
         )
         given = self.module / "given.auto.tfvars.json"
         given.write_text(json.dumps(variables))
         known = {"TF_CLI_CONFIG_FILE": str(rc), "NODEMEND_PROVIDER_SCHEMA": str(HERE / "aws_provider.json")}
         return subprocess.run(
             ["terraform", f"-chdir={self.module}", *words],
-            env={**os.environ, **known, "TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1", "NO_COLOR": "1"},
+            env={**os.environ, **known, "TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1"},
             capture_output=True,
             text=True,
             check=False,
@@ -69,24 +70,21 @@ class Terraform:
         return " ".join(done.stderr.replace("│", " ").split())
 
 
-def build_provider(folder: Path) -> Path:
-    """The stand-in, built from modules that are here already (``make test`` gets them)."""
-    program = folder / _PROVIDER
-    done = subprocess.run(
-        ["go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", str(program), "."],
-        cwd=HERE / "provider",
-        env={**os.environ, "GOPROXY": "off", "GOFLAGS": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        pytest.fail(f"The stand-in for the provider does not build; `make test` gets its modules. {done.stderr[-800:]}")
-    return program
+def is_there() -> bool:
+    """Whether there is a Terraform; the stand-in is built by ``make test``."""
+    return shutil.which("terraform") is not None
 
 
 def copied(folder: Path) -> Path:
     """The module with what it reads beside it, as in a checkout."""
+    assert not missing(_PROVIDER), "Run `python -m tests.deploying.terraform`, as `make test` does."
     for name in ("terraform", "aws"):
         shutil.copytree(ROOT / "deploy" / name, folder / "deploy" / name)
     return folder / "deploy/terraform"
+
+
+if __name__ == "__main__":
+    if is_there():
+        complete(_PROVIDER, print, "program, the stand-in for Terraform's provider (under two minutes, once)")
+    else:
+        print("No Terraform is here: its tests are left out.")

@@ -6,7 +6,6 @@ what that holds is made in a simulated AWS and looked at. What the provider and 
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 
 from deploy.local.aws import running_aws
 from tests.deploying import account
-from tests.deploying.terraform import PROGRAMS, ROOT, Terraform, build_provider, copied
+from tests.deploying.terraform import ROOT, Terraform, copied, is_there
 
 MODULE, AWS = ROOT / "deploy/terraform", ROOT / "deploy/aws"
 LEAST = {"cluster": account.CLUSTER}
@@ -29,18 +28,13 @@ ALL = {
 
 pytestmark = [
     pytest.mark.thorough,
-    pytest.mark.skipif(not all(map(shutil.which, PROGRAMS)), reason="Terraform or Go is not there"),
+    pytest.mark.skipif(not is_there(), reason="Terraform is not there"),
 ]
 
 
-@pytest.fixture(scope="module")
-def provider(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_provider(tmp_path_factory.mktemp("provider"))
-
-
 @pytest.fixture
-def terraform(provider: Path, tmp_path: Path) -> Terraform:
-    return Terraform(copied(tmp_path), provider)
+def terraform(tmp_path: Path) -> Terraform:
+    return Terraform(copied(tmp_path))
 
 
 def test_terraform_takes_the_module(terraform: Terraform) -> None:

@@ -1,6 +1,5 @@
 """Clusters whose pods have IPv6 addresses alone, or IPv4 alone: every server answers in both, told nothing of it."""
 
-import os
 import select
 import socket
 import threading
@@ -55,8 +54,7 @@ def exporter(host: str) -> Iterator[tuple[int, str]]:
     yield served.port, "/healthz"
     over.set()
     thread.join()
-    os.close(served.descriptor)
-    served._socket.detach()
+    served._socket.close()
 
 
 @contextmanager
