@@ -75,6 +75,15 @@ class AutoScaling:
         """Groups by name; those that do not exist are left out."""
         return list(self._describe_groups(names).values()) if names else []
 
+    def grouped(self) -> set[str]:
+        """The instances of all groups of the region: far fewer calls than to ask after each instance."""
+        with calling("autoscaling:DescribeAutoScalingGroups"):
+            pages = self._groups.get_paginator("describe_auto_scaling_groups").paginate(
+                PaginationConfig={"PageSize": _GROUPS_MAX}
+            )
+            groups = [group for page in pages for group in page["AutoScalingGroups"]]
+        return {instance["InstanceId"] for group in groups for instance in group.get("Instances", [])}
+
     def activities(self, group: str, since: datetime) -> list["ActivityTypeDef"]:
         """The group's scaling activities back to a moment, and a few more, the newest first.
 

@@ -12,15 +12,16 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.auto_scaling import AutoScaling
-from activities.claim import labels, read_owner
+from activities.claim import labels, read_owner, under_verification
 from activities.cluster import Cluster, Json
 from activities.holders import permits_in_use
 from activities.identities import is_ready
+from activities.machines.membership import Members, Membership
 from activities.together import together
 from activities.traits import node_traits, where_they_run
 from contract.budget import Area, HealthyNodes
 from contract.maintenance import opens_at
-from contract.names import NODEGROUP_LABEL, ZONE_LABEL, ActivityName
+from contract.names import ZONE_LABEL, ActivityName
 from contract.permit import ClusterCount, CountCluster, GroupCount, GroupLimits, PermitRequest
 from contract.policy import Policy
 
@@ -31,6 +32,8 @@ class Standing(StrEnum):
     WORKING = "working"
     QUARANTINED = "quarantined"
     """Closed to the scheduler, its work undisturbed."""
+    UNPROVEN = "unproven"
+    """Another's replacement, closed until it is verified: it does not count yet, and what it replaces still does."""
     LOST = "lost"
     GIVEN_UP = "given up"
     """Lost for so long that nobody waits for it."""
@@ -59,7 +62,7 @@ class Tally:
         """As an area of the count."""
         return Area(
             name=name,
-            desired=sum(self.number(standing) for standing in Standing if standing is not Standing.GIVEN_UP) + missing,
+            desired=sum(map(self.number, (Standing.WORKING, Standing.QUARANTINED, Standing.LOST))) + missing,
             working=tuple(self.names[Standing.WORKING]),
             quarantined=tuple(self.names[Standing.QUARANTINED]),
             others_working=self.others[Standing.WORKING],
@@ -75,7 +78,7 @@ class BudgetActivities:
     ) -> None:
         self._client = client
         self._cluster = cluster
-        self._auto_scaling = auto_scaling
+        self._membership = Membership(cluster, auto_scaling)
         self._policy = policy
 
     @activity.defn(name=ActivityName.COUNT_CLUSTER)
@@ -97,20 +100,12 @@ class BudgetActivities:
         policy, nodes, now = self._policy(), self._cluster.nodes(), datetime.now(UTC)
         named = frozenset(argument.nodes)
         standings = {node["metadata"]["name"]: standing_of(node, now, policy.budget.given_up_after) for node in nodes}
-        found = {g["AutoScalingGroupName"]: g for g in self._auto_scaling.groups([n for n in argument.groups if n])}
-        by_instance = {node["spec"].get("providerID", "").rpartition("/")[2]: node for node in nodes}
+        absent = _absent_by_group(argument, standings)
         groups, missing = [], 0
-        for name in argument.groups:
-            if group := found.get(name):
-                ids = [instance["InstanceId"] for instance in group.get("Instances", [])]
-                members = [by_instance[instance_id] for instance_id in ids if instance_id in by_instance]
-                desired = group["DesiredCapacity"]
-                missing += max(0, desired - len(members))
-            else:
-                # Nodes of no group have no desired size: what there is, is what should be.
-                members = [node for node in nodes if not node["spec"].get("providerID", "").startswith("aws:///")]
-                desired = max(len(members), 1)
-            groups.append(count_group(name, desired, members, standings, policy, named, now))
+        for name, members in self._membership.of(argument.groups, nodes).items():
+            group = count_group(name, members, absent.get(name, set()), standings, policy, named, now)
+            missing += group.missing
+            groups.append(group.count)
         whole, zones = Tally(), dict[str, Tally]()
         for node in nodes:
             standing = standings[node["metadata"]["name"]]
@@ -172,6 +167,9 @@ class BudgetActivities:
 def standing_of(node: Json, now: datetime, given_up_after: timedelta) -> Standing:
     """How a node counts: who works, who is closed, who is lost, and who is lost for good. Pure."""
     owner = read_owner(node)
+    if owner is None and under_verification(node):
+        age = now - datetime.fromisoformat(node["metadata"]["creationTimestamp"])
+        return Standing.GIVEN_UP if age >= given_up_after else Standing.UNPROVEN
     long = timedelta(0) if owner is None else now - owner.since
     if not is_ready(node):
         down = now - _not_ready_since(node, now)
@@ -184,22 +182,37 @@ def standing_of(node: Json, now: datetime, given_up_after: timedelta) -> Standin
     return Standing.WORKING if long >= given_up_after else Standing.QUARANTINED
 
 
+@dataclass(frozen=True)
+class CountedGroup:
+    """A group, and how many of its nodes the cluster lacks."""
+
+    count: GroupCount
+    missing: int
+
+
 def count_group(
     name: str,
-    desired: int,
-    members: list[Json],
+    members: Members,
+    absent: Collection[str],
     standings: dict[str, Standing],
     policy: Policy,
     named: Collection[str],
     now: datetime,
-) -> GroupCount:
-    """One group with its limits. Pure."""
-    nodegroup = labels(members[0]).get(NODEGROUP_LABEL) if members else None
-    rules, tally = policy.for_node(name, nodegroup), Tally()
-    for node in members:
+) -> CountedGroup:
+    """One group with its limits. Pure.
+
+    Where nobody says how many there should be, that is those that there are, those whose machine is there without its
+    Node, and ``absent``: those that incidents are about and whose Node is gone.
+    """
+    rules, tally = policy.for_node(name, members.nodegroup), Tally()
+    for node in members.nodes:
         tally.add(node, standings[node["metadata"]["name"]], named)
+    gone = len(members.unregistered | set(absent)) if members.open_ended else 0
+    there = sum(standings[node["metadata"]["name"]] is not Standing.UNPROVEN for node in members.unsized)
+    desired = members.wanted + there + gone
     given_up = tally.number(Standing.GIVEN_UP)
-    return GroupCount(
+    present = len(members.nodes) - tally.number(Standing.UNPROVEN)
+    count = GroupCount(
         group=name,
         desired=max(0, desired - given_up),
         working=tuple(tally.names[Standing.WORKING]),
@@ -210,6 +223,16 @@ def count_group(
         opens_at=opens_at(rules.maintenance, now),
         limits=GroupLimits.of(rules),
     )
+    return CountedGroup(count, max(0, desired - present))
+
+
+def _absent_by_group(argument: CountCluster, there: Collection[str]) -> dict[str, set[str]]:
+    """The asked-about nodes that are gone, by the group that they had."""
+    found: dict[str, set[str]] = {}
+    for node, place in zip(argument.nodes, argument.groups_of_nodes, strict=False):
+        if node not in there:
+            found.setdefault(argument.groups[place], set()).add(node)
+    return found
 
 
 def _not_ready_since(node: Json, now: datetime) -> datetime:

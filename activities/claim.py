@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from activities.cluster import Cluster, Json, retry_on_conflict
 from activities.errors import failure
 from contract.identity import Ownership, Target
-from contract.names import OWNER_ANNOTATION, ErrorType
+from contract.names import OWNER_ANNOTATION, REPLACES_ANNOTATION, STARTUP_TAINT, ErrorType
 
 
 def read_owner(node: Json) -> Ownership | None:
@@ -23,6 +23,12 @@ def read_owner(node: Json) -> Ownership | None:
         return Ownership.model_validate_json(text)
     except ValidationError:
         return None
+
+
+def under_verification(node: Json) -> str:
+    """The incident that is proving this machine; empty once it was opened to work, or was never a replacement."""
+    closed = any(taint["key"] == STARTUP_TAINT for taint in node["spec"].get("taints", []))
+    return annotations(node).get(REPLACES_ANNOTATION, "") if closed else ""
 
 
 def claimed_node(cluster: Cluster, target: Target) -> tuple[Json, Ownership]:

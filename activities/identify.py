@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.auto_scaling import AutoScaling
 from activities.circumstances import CircumstanceReader
-from activities.claim import annotations
+from activities.claim import annotations, under_verification
 from activities.cluster import Cluster, Json
 from activities.culprit_search import CulpritFinder
 from activities.errors import failure
@@ -30,8 +30,6 @@ from contract.identity import Fence, MachineKind, NodeIdentity, Target
 from contract.names import (
     HANDLED_ANNOTATION,
     KERNEL_LOG,
-    REPLACES_ANNOTATION,
-    STARTUP_TAINT,
     ActivityName,
     ErrorType,
 )
@@ -268,9 +266,3 @@ def _stale(report: FaultReport, identity: NodeIdentity, handled: str) -> str:
             "findings start something."
         )
     return ""
-
-
-def under_verification(node: Json) -> str:
-    """The incident that is proving this machine; empty once it was opened to work, or was never a replacement."""
-    closed = any(taint["key"] == STARTUP_TAINT for taint in node["spec"].get("taints", []))
-    return annotations(node).get(REPLACES_ANNOTATION, "") if closed else ""

@@ -17,10 +17,10 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.claim import annotations, read_owner
+from activities.claim import annotations, read_owner, under_verification
 from activities.cluster import Cluster, Json
 from activities.hand_over import HandOver
-from activities.identify import under_verification, why_stale
+from activities.identify import why_stale
 from activities.identities import instance_of
 from activities.node_facts import boot_id
 from activities.quarantine import QuarantineActivity

@@ -185,6 +185,9 @@ class CountCluster(Message):
     holders: tuple[PermitRequest, ...] = ()
     nodes: tuple[str, ...] = ()
     """Those that ask or hold: to be named in the answer."""
+    groups_of_nodes: tuple[int, ...] = ()
+    """The place in ``groups`` of the group of each of ``nodes``, for a Node that is gone tells its group no more.
+    Empty from older workers."""
     jobs: tuple[str, ...] = ()
     """Jobs (``namespace/kind/name``) to find on healthy nodes too."""
     cluster: str = ""

@@ -239,7 +239,11 @@ class FleetBudget:
         holders = [item.request for item in held if item.granted_at <= long_ago]
         patient = [item.request for item in queue if item.asked_at <= long_ago]
         requests = [item.request for item in queue] + [item.request for item in held]
-        nodes = {node for request in requests for node in request.nodes}
+        # A gang's nodes are in groups of their own; their incidents ask and hold beside it, and come last.
+        by_gang_first = sorted(requests, key=lambda request: not request.job)
+        place = {group: number for number, group in enumerate(groups)}
+        group_of = {node: place[request.group] for request in by_gang_first for node in request.nodes}
+        nodes = sorted(group_of)
         try:
             count: ClusterCount = await workflow.execute_activity(
                 ActivityName.COUNT_CLUSTER,
@@ -249,7 +253,8 @@ class FleetBudget:
                         *some_of(holders, _HOLDERS_AT_ONCE, self._passes),
                         *some_of(patient, _CHECKED_AT_ONCE, self._passes),
                     ),
-                    nodes=tuple(sorted(nodes)),
+                    nodes=tuple(nodes),
+                    groups_of_nodes=tuple(group_of[node] for node in nodes),
                     jobs=candidates(self._memory.sightings, self._correlation),
                     cluster=self._cluster,
                     recover=not self._remembers,

@@ -4,6 +4,7 @@ Where the Machines are kept in another (management) cluster, that is said; this 
 in Cluster API, Supported Annotations; the API version is the one that the server prefers.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -105,6 +106,15 @@ class ClusterApiReplacer:
         """A Machine is kept until its instance is terminated."""
         machine = self._machine(identity)
         return str(machine.get("status", {}).get("phase", "there")) if machine else "terminated"
+
+    def machines_wanted(self, owner: str, nodes: Iterable[Json]) -> int:
+        """How many Machines an owner of these Nodes has, but for those that are being deleted: it makes others at once.
+
+        0 where they are kept in another (management) cluster.
+        """
+        namespaces = {annotations(node)[NAMESPACE_ANNOTATION] for node in nodes}
+        machines = [machine for namespace in namespaces for machine in self._of_owner(namespace, owner)]
+        return sum(not machine["metadata"].get("deletionTimestamp") for machine in machines)
 
     def _machine(self, identity: NodeIdentity) -> Json | None:
         namespace, _, name = identity.claim.partition("/")

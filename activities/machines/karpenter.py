@@ -4,9 +4,11 @@ Karpenter launches for pods that wait, or to keep the replicas of a static NodeP
 Shapes as in ``karpenter.sh/v1`` (Karpenter, NodePools; NodeClaims).
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
+from activities.claim import labels
 from activities.cluster import Json
 from activities.errors import failure
 from activities.machines.kind import Launches
@@ -29,13 +31,37 @@ class KarpenterReplacer:
 
     def claim_of(self, node: Json) -> str:
         """The name of the NodeClaim that stands for a Node; empty when there is none."""
-        for owner in node["metadata"].get("ownerReferences", []):
-            if owner["kind"] == "NodeClaim":
-                return str(owner["name"])
+        if owner := _owning_claim(node):
+            return owner
         provider_id = node["spec"].get("providerID")
         claims = self._objects.list(_CLAIMS) if provider_id else []
         found = (c["metadata"]["name"] for c in claims if c.get("status", {}).get("providerID") == provider_id)
         return next(found, "")
+
+    def pools_of(self, nodes: Iterable[Json]) -> dict[str, str]:
+        """The NodePool of each Node, by its name, that names one and that a NodeClaim stands for."""
+        of_a_pool = [node for node in nodes if NODEPOOL_LABEL in labels(node)]
+        unowned = any(not _owning_claim(node) for node in of_a_pool)
+        claims = self._objects.list(_CLAIMS) if unowned else []
+        claimed = {claim.get("status", {}).get("providerID") for claim in claims} - {None}
+        return {
+            node["metadata"]["name"]: labels(node)[NODEPOOL_LABEL]
+            for node in of_a_pool
+            if _owning_claim(node) or node["spec"].get("providerID") in claimed
+        }
+
+    def replicas(self, pool: str) -> int | None:
+        """How many nodes a static NodePool wants (``spec.replicas``); None where pods decide, or the pool is gone."""
+        found = self._objects.get(f"{_POOLS}/{pool}")
+        return found["spec"].get("replicas") if found else None
+
+    def registered(self, pool: str) -> set[str]:
+        """Names of the Nodes that machines of a pool have joined as, but of those that are on their way out."""
+        return {
+            claim["status"]["nodeName"]
+            for claim in self._of_pool(pool)
+            if claim.get("status", {}).get("nodeName") and not claim["metadata"].get("deletionTimestamp")
+        }
 
     def survey(self, argument: SurveyGroup, failed_repairs: int) -> GroupSurvey:
         """Whether the pool is there and can launch."""
@@ -124,6 +150,11 @@ class KarpenterReplacer:
         if mine["metadata"].get("deletionTimestamp"):
             return f"NodeClaim {identity.claim} is being deleted already, by somebody else"
         return ""
+
+
+def _owning_claim(node: Json) -> str:
+    owners = node["metadata"].get("ownerReferences", [])
+    return next((str(owner["name"]) for owner in owners if owner["kind"] == "NodeClaim"), "")
 
 
 def _instance(claim: Json) -> str:
