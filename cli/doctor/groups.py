@@ -16,9 +16,12 @@ from activities.cluster import Cluster, Json
 from activities.errors import ActError
 from activities.identities import IdentityReader, instance_of
 from activities.machines.all import Machines
+from activities.machines.karpenter import POOLS
+from activities.objects import Objects
 from cli.doctor import machines as members
 from cli.doctor.cloud import Group, rights
 from cli.doctor.findings import Finding, of_group, of_policy, of_unkept, unseen
+from cli.doctor.karpenter import of_disruption
 from contract.acts import SurveyGroup
 from contract.identity import Fence, MachineKind, NodeIdentity, Target
 from contract.policy import Mode, Policy
@@ -89,6 +92,7 @@ class _Looking:
 
     def __init__(self, cluster: Cluster, aws: AutoScaling, policy: Policy) -> None:
         self._machines = Machines(cluster, aws)
+        self._objects = Objects(cluster)
         self._policy = policy
 
     def at(self, name: str, machines: list[NodeIdentity], document: Mapping[str, Any] | None) -> Iterator[Finding]:
@@ -101,6 +105,8 @@ class _Looking:
             looks.append((kind, self._machines.of(kind[0]).survey(survey, failed_repairs=0).findings))
         yield from of_group(name, members.together(looks))
         yield from members.of_unlooked(name, kinds)
+        if machines[0].kind is MachineKind.KARPENTER and (pool := self._objects.get(f"{POOLS}/{name}")):
+            yield from of_disruption(pool, holds)
 
 
 def _identities(
