@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from activities.auto_scaling import AutoScaling
 from activities.aws_calls import SHORT_CALL, calling
+from activities.claim import read_owner
 from activities.cluster import Cluster, Json
 from activities.errors import ActError
 from activities.identities import IdentityReader, instance_of
@@ -58,8 +59,10 @@ def of_groups(
     for refusal, count in refused.values():
         yield unseen("nodes", refusal, f"whose machine is behind {counted(count, 'node')}, and its group, is not known")
     held = policy or Policy()
+    # What an incident does to its machine (standby, a NodeClaim that goes) is no fault of the installation.
+    claimed = {node["metadata"]["name"] for node in nodes if read_owner(node)}
     yield from of_unkept(identities, held)
-    yield from members.of_foreign(identities)
+    yield from members.of_foreign(one for one in identities if one.node not in claimed)
     yield from members.of_clashes(identities, held)
     # By keeper too: two may have groups of one name.
     groups: dict[tuple[str, MachineKind], list[NodeIdentity]] = defaultdict(list)
@@ -70,7 +73,8 @@ def of_groups(
     for (name, kind), machines in sorted(groups.items()):
         try:
             document = aws.group(name) if kind is MachineKind.AUTO_SCALING else None
-            yield from looking.at(name, machines, document)
+            free = [machine for machine in machines if machine.node not in claimed]
+            yield from looking.at(name, free or machines, document)
         except ActError as error:
             mend = "allow it to whoever runs the doctor; the worker needs it, too (deploy/aws/iam/worker.json)"
             yield unseen(f"group {name}", error, "whether a machine of it can be replaced is not known", mend)
@@ -84,7 +88,10 @@ def of_groups(
     known.sort(key=lambda one: one.policy.mode is not Mode.ACT)
     yield from rights(cluster, namespace, known)
     if policy:
-        yield from of_policy(policy, {name: machines[0].nodegroup for (name, _), machines in groups.items()})
+        nodegroups: dict[str, str | None] = {}
+        for (name, _), machines in groups.items():
+            nodegroups[name] = nodegroups.get(name) or machines[0].nodegroup
+        yield from of_policy(policy, nodegroups)
 
 
 class _Looking:
