@@ -20,7 +20,7 @@ from contract.replacement import Answer, Found, GroupFinding
 
 NODEPOOL_LABEL: Final = "karpenter.sh/nodepool"
 _CLAIMS: Final = "/apis/karpenter.sh/v1/nodeclaims"
-_POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
+POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
 
 
 class KarpenterReplacer:
@@ -66,7 +66,7 @@ class KarpenterReplacer:
     def survey(self, argument: SurveyGroup, failed_repairs: int) -> GroupSurvey:
         """Whether the pool is there and can launch."""
         identity, rules = argument.target.identity, argument.rules
-        pool = self._objects.get(f"{_POOLS}/{identity.group}")
+        pool = self._objects.get(f"{POOLS}/{identity.group}")
         claims = self._of_pool(identity.group or "")
         seen = [
             (finding, says)

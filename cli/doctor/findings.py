@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
+from activities.errors import ActError
 from contract.identity import NodeIdentity
 from contract.names import DETECTOR_LEASE_PREFIX
 from contract.policy import Mode, Policy
@@ -57,6 +58,11 @@ class Finding:
     mend: str = ""
 
 
+def unseen(about: str, error: ActError, means: str, mend: str = "allow it to whoever runs the doctor") -> Finding:
+    """What could not be looked at."""
+    return Finding(about, Level.WRONG, error.what, means, mend)
+
+
 def of_search_attributes(missing: Iterable[str], namespace: str, mistyped: Iterable[str] = ()) -> Finding:
     """Without them an incident waits in its first task for ever; with another type no worker starts."""
     names, others = sorted(missing), sorted(mistyped)
@@ -100,7 +106,7 @@ def of_rights(component: str, denied: Iterable[Call], asked: int) -> Finding:
     return Finding(
         f"rights of {component}",
         Level.WRONG,
-        f"may not {_some(missing)}",
+        f"may not {some(missing)}",
         "acts that need it stop and ask a human",
         "apply deploy/rbac, or upgrade the chart; `--namespace` names where the service accounts are",
     )
@@ -115,7 +121,7 @@ def of_iam(role: str, refused: Iterable[str], asked: int, group: str = "", *, ac
     return Finding(
         about,
         Level.WRONG if acts else Level.NOTE,
-        f"{role} may not {_some(missing)}",
+        f"{role} may not {some(missing)}",
         "an incident that comes so far asks a human"
         if group
         else "what it cannot see it cannot decide, and asks a human",
@@ -142,17 +148,17 @@ def of_detectors(nodes: Iterable[Json], leases: Iterable[Json], now: datetime) -
     unseen = "a fault there is not seen"
     if missing:
         mend = "see why the DaemonSet has no pod there: its affinity, or `kubectl describe daemonset`"
-        yield Finding("detectors", Level.WRONG, f"none on {_some(missing)}", unseen, mend)
+        yield Finding("detectors", Level.WRONG, f"none on {some(missing)}", unseen, mend)
     if silent:
         mend = "look at the pod's log there, and whether it may renew its Lease"
-        yield Finding("detectors", Level.WRONG, f"silent on {_some(silent)}", unseen, mend)
+        yield Finding("detectors", Level.WRONG, f"silent on {some(silent)}", unseen, mend)
     if blind:
         mend = "the condition's message says why (docs/detector.md)"
-        yield Finding("detectors", Level.WRONG, f"they see nothing on {_some(blind)}", unseen, mend)
+        yield Finding("detectors", Level.WRONG, f"they see nothing on {some(blind)}", unseen, mend)
     if not missing and not silent and not blind:
         number = len(set(renewed) & set(there))
-        some = f"{number} of {counted(len(there), 'node has', 'nodes have')} one"
-        words = some if number else "no node has one, and none has accelerators"
+        having = f"{number} of {counted(len(there), 'node has', 'nodes have')} one"
+        words = having if number else "no node has one, and none has accelerators"
         yield Finding("detectors", Level.OK if number else Level.NOTE, words)
 
 
@@ -238,7 +244,7 @@ def of_unkept(machines: Iterable[NodeIdentity], policy: Policy) -> Iterator[Find
             yield Finding(
                 "nodes",
                 level,
-                f"nobody replaces {_some(sorted(names))}",
+                f"nobody replaces {some(sorted(names))}",
                 "a fault there ends with the node closed to new work, and a human is asked",
                 "have an Auto Scaling group, a NodeClaim, or a Machine with an owner stand behind each; where people "
                 "replace them, say replacement.manual in the policy (docs/policy.md)",
@@ -250,7 +256,7 @@ def of_invalid_policy(source: str, wrong: Iterable[tuple[int, str]]) -> Finding:
     return Finding(
         "policy",
         Level.WRONG,
-        f"{source} is no policy: " + _some([f"line {line}, {what}" for line, what in wrong]),
+        f"{source} is no policy: " + some([f"line {line}, {what}" for line, what in wrong]),
         "workers go on with the policy before, and one that starts anew cannot; groups are judged by the default one",
         "mend these lines (docs/policy.md), and look with `nodemend policy check`",
     )
@@ -263,15 +269,15 @@ def of_policy(policy: Policy, groups: Mapping[str, str | None]) -> Iterator[Find
         yield Finding(
             "policy",
             Level.WRONG,
-            f"it names {_some(unknown)}, and no node is of such a group",
+            f"it names {some(unknown)}, and no node is of such a group",
             "what it says of them holds for nobody; their nodes, if misspelt, have the default",
-            f"groups here: {_some(sorted(there)) or 'none'}",
+            f"groups here: {some(sorted(there)) or 'none'}",
         )
     acting = [name for name, nodegroup in groups.items() if policy.for_node(name, nodegroup).mode is Mode.ACT]
     if not acting:
         yield Finding("policy", Level.NOTE, "no group is in mode act", "decisions are recorded and nothing is touched")
     elif not unknown:
-        yield Finding("policy", Level.OK, f"acts on {_some(acting)}")
+        yield Finding("policy", Level.OK, f"acts on {some(acting)}")
 
 
 def _is_silent(spec: Json, now: datetime) -> bool:
@@ -284,6 +290,7 @@ def _is_accelerated(node: Json) -> bool:
     return any(str(key).startswith(_ACCELERATORS) for key in node.get("status", {}).get("capacity", {}))
 
 
-def _some(names: list[str]) -> str:
+def some(names: list[str]) -> str:
+    """The first of them, and how many more there are."""
     more = len(names) - _NAMED_MAX
     return ", ".join(names[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

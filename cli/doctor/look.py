@@ -4,9 +4,7 @@ Whatever cannot be looked at is a finding of its own, and the rest is looked at 
 """
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -14,37 +12,30 @@ from kubernetes import client as kubernetes
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from activities.auto_scaling import AutoScaling
-from activities.aws_calls import SHORT_CALL, calling
 from activities.cluster import Cluster, Json
 from activities.errors import ActError
-from activities.identities import IdentityReader
-from activities.machines.all import Machines
 from cli.connection import connect, explained
-from cli.doctor.cloud import Group, rights
 from cli.doctor.findings import (
     Finding,
     Level,
     of_detectors,
-    of_group,
     of_invalid_policy,
-    of_policy,
     of_pollers,
     of_rights,
     of_rivals,
     of_search_attributes,
-    of_unkept,
+    unseen,
 )
+from cli.doctor.groups import of_groups
 from cli.errors import CommandError
-from contract.acts import SurveyGroup
-from contract.identity import Fence, MachineKind, NodeIdentity, Target
+from contract.identity import Fence
 from contract.names import BUDGET_TASK_QUEUE, TASK_QUEUE, SearchAttribute
-from contract.policy import Mode, Policy
+from contract.policy import Policy
 from contract.words import counted
 from deploy.components import NAMESPACE, Component
 from deploy.rights.__main__ import recorded
 from deploy.rights.calls import ANYWHERE, Call
-from worker.clients import auto_scaling_client, aws_session, cluster_client
+from worker.clients import auto_scaling_client, cluster_client
 from worker.errors import StartError
 from worker.policy_document import judged
 from worker.temporal import known_search_attributes, mistyped, pollers
@@ -109,7 +100,7 @@ def _of_cluster(cluster: Cluster, given: tuple[str, str] | None, namespace: str)
     try:
         nodes = cluster.nodes()
     except ActError as error:
-        yield _unseen("cluster", error, "nothing of it was looked at", "check KUBECONFIG, and what its user may list")
+        yield unseen("cluster", error, "nothing of it was looked at", "check KUBECONFIG, and what its user may list")
         if given:
             yield from _judged(*given)[1]
         return
@@ -119,13 +110,13 @@ def _of_cluster(cluster: Cluster, given: tuple[str, str] | None, namespace: str)
         leases = _listed(cluster, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", "leases")
         yield from of_detectors(nodes, leases, datetime.now(UTC))
     except ActError as error:
-        yield _unseen("detectors", error, "whether each node has a detector that sees is not known")
+        yield unseen("detectors", error, "whether each node has a detector that sees is not known")
     workloads: list[Json] = []
     for path, kind in ((_DAEMON_SETS, "daemonsets.apps"), (_DEPLOYMENTS, "deployments.apps")):
         try:
             workloads += _listed(cluster, path, kind)
         except ActError as error:
-            yield _unseen("other repairers", error, "whether another repairs the same nodes is not known")
+            yield unseen("other repairers", error, "whether another repairs the same nodes is not known")
     yield from of_rivals(workloads)
     policy, told = _judged(*given) if given else _installed(cluster, workloads, namespace)
     yield from told
@@ -134,16 +125,12 @@ def _of_cluster(cluster: Cluster, given: tuple[str, str] | None, namespace: str)
     except StartError as error:
         yield Finding("AWS", Level.WRONG, error.what, "groups and IAM were not looked at", error.remedy)
         return
-    yield from _of_groups(cluster, aws, nodes, policy, namespace)
+    yield from of_groups(cluster, aws, nodes, policy, namespace)
 
 
 def _listed(cluster: Cluster, path: str, kind: str) -> list[Json]:
     items: list[Json] = (cluster.read(path, f"list {kind}") or {}).get("items", [])
     return items
-
-
-def _unseen(about: str, error: ActError, means: str, mend: str = "allow it to whoever runs the doctor") -> Finding:
-    return Finding(about, Level.WRONG, error.what, means, mend)
 
 
 def _judged(source: str, text: str) -> tuple[Policy | None, list[Finding]]:
@@ -162,7 +149,7 @@ def _installed(cluster: Cluster, workloads: list[Json], namespace: str) -> tuple
                     held = cluster.read(f"/api/v1/namespaces/{namespace}/configmaps/{name}", "get configmaps") or {}
                 except ActError as error:
                     mend = "allow it to whoever runs the doctor, or give --policy"
-                    return None, [_unseen("policy", error, "groups are judged by the default policy", mend)]
+                    return None, [unseen("policy", error, "groups are judged by the default policy", mend)]
                 if (text := held.get("data", {}).get(_POLICY_KEY)) is not None:
                     return _judged(f"ConfigMap {namespace}/{name}", text)
                 says = f"ConfigMap {namespace}/{name} has no {_POLICY_KEY}"
@@ -200,70 +187,3 @@ def _may(reviews: Any, call: Call, namespace: str) -> bool:
         _request_timeout=(5.0, 30.0),
     )
     return bool(answer.status.allowed)
-
-
-def _of_groups(
-    cluster: Cluster, aws: AutoScaling, nodes: list[Json], policy: Policy | None, namespace: str
-) -> Iterator[Finding]:
-    try:
-        with calling("autoscaling:DescribeAutoScalingGroups"):
-            aws_session().client("autoscaling", config=SHORT_CALL).describe_auto_scaling_groups(MaxRecords=1)
-    except ActError as error:
-        means = "groups, what IAM allows, and whether the policy names groups that there are, were not looked at"
-        yield _unseen(
-            "AWS", error, means, "check the network, AWS_REGION and the credentials of whoever runs the doctor"
-        )
-        return
-    identities, unseen = _identities(cluster, aws, nodes)
-    for refusal, count in unseen.values():
-        yield _unseen(
-            "nodes", refusal, f"whose machine is behind {counted(count, 'node')}, and its group, is not known"
-        )
-    yield from of_unkept(identities, policy or Policy())
-    # One machine of a group stands for all.
-    groups = {one.group: one for one in reversed(identities) if one.group}
-    machines = Machines(cluster, aws)
-    known: list[Group] = []
-    for group, identity in sorted(groups.items()):
-        holds = (policy or Policy()).for_node(group, identity.nodegroup)
-        survey = SurveyGroup(target=Target(identity=identity, fence=_BY_NOBODY), rules=holds.replacement)
-        try:
-            yield from of_group(group, machines.of(identity).survey(survey, failed_repairs=0).findings)
-            document = aws.group(group) if identity.kind is MachineKind.AUTO_SCALING else None
-        except ActError as error:
-            mend = "allow it to whoever runs the doctor; the worker needs it, too (deploy/aws/iam/worker.json)"
-            yield _unseen(f"group {group}", error, "whether a machine of it can be replaced is not known", mend)
-            continue
-        if document:
-            known.append(Group(dict(document), identity.instance_id or "", holds))
-    # Groups that are repaired come first: no more than some are asked about.
-    known.sort(key=lambda one: one.policy.mode is not Mode.ACT)
-    yield from rights(cluster, namespace, known)
-    if policy:
-        yield from of_policy(policy, {group: identity.nodegroup for group, identity in groups.items()})
-
-
-def _identities(
-    cluster: Cluster, aws: AutoScaling, nodes: list[Json]
-) -> tuple[list[NodeIdentity], dict[str, tuple[ActError, int]]]:
-    """The machines behind the Nodes; and what kept others from being known, of how many Nodes.
-
-    What is refused for one kind of machine (a NodeClaim, say) leaves the groups of others to be looked at.
-    """
-    name, looking = os.environ.get("NODEMEND_CLUSTER", ""), IdentityReader(cluster, aws)
-
-    def look(node: Json) -> NodeIdentity | ActError:
-        try:
-            return looking.of(name, node)
-        except ActError as error:
-            return error
-
-    # Questions that come together are one call of AWS.
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as executor:
-        seen = list(executor.map(look, nodes))
-    unseen: dict[str, tuple[ActError, int]] = {}
-    for one in seen:
-        if isinstance(one, ActError):
-            # By what is missing, not by Node: a fleet would say the same thing a thousand times.
-            unseen[one.what] = (one, unseen.get(one.what, (one, 0))[1] + 1)
-    return [one for one in seen if isinstance(one, NodeIdentity)], unseen

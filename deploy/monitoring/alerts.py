@@ -52,13 +52,14 @@ ALERTS: Final = (
     ),
     Alert(
         "NodemendStuckIncident",
-        # Ends begin the six hours anew; in their first ones none may have been counted ever.
-        f"sum({of_the_budget('nodemend_permits_held')}) > 0"
-        f" unless sum({grown('nodemend_incidents_closed_total', '15m')}) > 0",
+        # Ends begin the six hours anew; in their first ones none may have been counted ever. By group: a fleet in which
+        # incidents end every hour hides the one that does not.
+        f"sum by (group) ({of_the_budget('nodemend_permits_held')}) > 0"
+        f" unless sum by (group) ({grown('nodemend_incidents_closed_total', '15m')}) > 0",
         "6h",
         "ticket",
-        "Permits have been out for hours and no incident has ended.",
-        "A drain, a replacement or a human is waited for. `nodemend status` says of each which.",
+        "Permits of group {{ $labels.group }} have been out for hours and no incident of it has ended.",
+        "A drain, a replacement or a human is waited for. `nodemend status` says which, of each of its incidents.",
         "operating.md#reading-an-incident",
     ),
     Alert(

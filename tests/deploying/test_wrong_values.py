@@ -106,6 +106,31 @@ def test_wrong_form_is_told_with_field_value_and_remedy(path: str, value: str, r
     assert remedy in done.stderr
 
 
+@pytest.mark.parametrize("path", ["telemetry.otlpEndpoint", "worker.record.webhook.url"])
+def test_url_without_its_brackets_is_refused_by_name_where_a_network_policy_asks_for_its_port(path: str) -> None:
+    done = template(changed(changed(BASIC, "networkPolicy.enabled", True), path, "http://fd00::2:4318"))
+    assert done.returncode != 0
+    assert f'{path} is "http://fd00::2:4318". Give ' in done.stderr
+    assert "an IPv6 host in brackets" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("http://[fd00::2]:4318/v1", 4318),
+        ("https://[fd00::2]", 443),
+        ("http://[fd00::2]/v1:9", 80),
+        ("https://otel.example.com:8443", 8443),
+    ],
+)
+def test_network_policy_opens_the_port_of_a_url_of_every_family(url: str, port: int) -> None:
+    values = changed(changed(BASIC, "networkPolicy.enabled", True), "telemetry.otlpEndpoint", url)
+    (worker,) = [
+        o for o in rendered(values) if (o["kind"], o["metadata"]["name"]) == ("NetworkPolicy", "nodemend-worker")
+    ]
+    assert [{"port": port, "protocol": "TCP"}] in [rule["ports"] for rule in worker["spec"]["egress"]]
+
+
 @pytest.mark.parametrize("address", ["[fd00::1]:7233", "10.0.0.7:7233", "temporal-frontend.temporal:7233"])
 def test_address_of_every_family_is_taken(address: str) -> None:
     values = changed(changed(BASIC, "temporal.address", address), "networkPolicy.enabled", True)

@@ -198,3 +198,27 @@ def test_karpenter_is_a_rival_while_its_node_repair_is_switched_on(
     controller["args"] = ["--feature-gates", "NodeRepair=false"]
     apps.replace_namespaced_deployment("karpenter", namespace, deployment)
     assert rivals() == []
+
+
+def test_node_pool_whose_machines_karpenter_ends_by_itself_is_a_rival_until_it_lets_them_be(
+    acting: Acting, objects: Objects, joined: list[str], tmp_path: Path
+) -> None:
+    pool = node_pool(objects)
+    joined.append(karpenter_node(acting, objects, pool)[0])
+    policy = acts_on(tmp_path, pool)
+
+    def rivals() -> dict[str, str]:
+        _, found = examined(acting.stack, policy)
+        return {
+            str(one["says"]): str(one["level"])
+            for one in found.get("other repairers", [])
+            if f"NodePool {pool} " in one["says"]
+        }
+
+    assert rivals() == {
+        f"Karpenter consolidates NodePool {pool} (WhenEmptyOrUnderutilized, consolidateAfter 0s)": "wrong",
+        f"Karpenter ends each machine of NodePool {pool} 720h after its launch (expireAfter)": "note",
+    }
+    endless = {"template": {"spec": {"expireAfter": "Never"}}, "disruption": {"consolidateAfter": "Never"}}
+    assert objects.patch(f"{POOLS}/{pool}", {"spec": endless})
+    assert rivals() == {}

@@ -14,7 +14,7 @@ from kubernetes.client import ApiClient, Configuration
 from activities.cluster import Cluster
 from activities.machines.karpenter import NODEPOOL_LABEL
 from cli.doctor.findings import Finding, Level
-from cli.doctor.look import _of_groups
+from cli.doctor.groups import of_groups
 from contract.policy import Policy
 from deploy.aws import WORKER_POLICY
 from deploy.local.aws import AMI, Aws, running_aws
@@ -79,7 +79,7 @@ class Account:
             with mock.patch.dict(os.environ, {**self.aws.environment(), **self.keys}):
                 away = Cluster(ApiClient(_away()))
                 held = Policy.model_validate_json(POLICY_TEXT)
-                return list(_of_groups(away, auto_scaling_client(), [*others, *self.nodes], held, "nodemend"))
+                return list(of_groups(away, auto_scaling_client(), [*others, *self.nodes], held, "nodemend"))
         finally:
             self._check(EVERYBODY)
 

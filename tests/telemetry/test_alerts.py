@@ -24,7 +24,7 @@ WATCHED: Series = {'nodemend_watch_active{instance="c1"}': "1x3000", 'nodemend_w
 POLLED: Series = {'temporal_num_pollers{instance="w1", task_queue="nodemend"}': "5x3000"}
 WELL: Series = {**WATCHED, **POLLED}
 """What is served while nothing is wrong."""
-CLOSED = 'nodemend_incidents_closed_total{instance="w1", outcome="replaced"}'
+CLOSED = 'nodemend_incidents_closed_total{instance="w1", outcome="replaced", group="g"}'
 
 
 def budget(gauge: str, value: int, labels: str = "") -> Series:
@@ -160,6 +160,14 @@ def test_it_rings_and_no_other_does(name: str, tmp_path: Path) -> None:
 def test_it_is_quiet_where_it_only_looks_like_it(name: str, tmp_path: Path) -> None:
     scene = SCENES[name]
     assert evaluated(tmp_path, WELL | scene.quiet, scene.minutes, RINGING, {}) == ""
+
+
+def test_stuck_incident_is_told_by_group_though_those_of_another_end(tmp_path: Path) -> None:
+    held, ended = "nodemend_permits_held", "nodemend_incidents_closed_total"
+    stuck, busy = (budget(held, 1, f', kind="disruption", group="{group}"') for group in ("stuck", "busy"))
+    ends = {f'{ended}{{instance="w1", outcome="replaced", group="busy"}}': "0+1x3000"}
+    who = 'count by (group) (ALERTS{alertname="NodemendStuckIncident", alertstate="firing"})'
+    assert evaluated(tmp_path, WELL | stuck | busy | ends, 600, who, {'{group="stuck"}': "1"}) == ""
 
 
 @pytest.mark.parametrize(

@@ -139,10 +139,10 @@ export NODEMEND_PAYLOAD_KEYS=FOLDER   # with the keys of Secret {{ . }}, each in
 {{- if or .Values.pager.enabled .Values.cloudwatch.enabled }}true{{ end }}
 {{- end }}
 
-{{/* Call with an http(s) address. */}}
+{{/* Call with an http(s) address. One that is none is refused in checks.yaml, with its name: urlParse would fail first. */}}
 {{- define "nodemend.urlPort" -}}
-{{- $url := urlParse . -}}
-{{ regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) | default (ternary "443" "80" (eq $url.scheme "https")) }}
+{{- $host := regexReplaceAll "^https?://([^/]*).*$" . "${1}" -}}
+{{ regexFind "[0-9]+$" (regexFind ":[0-9]+$" $host) | default (ternary "443" "80" (hasPrefix "https:" .)) }}
 {{- end }}
 
 {{/* What every container of ours that needs no device is held to. */}}
