@@ -52,7 +52,7 @@ class KarpenterReplacer:
 
     def replicas(self, pool: str) -> int | None:
         """How many nodes a static NodePool wants (``spec.replicas``); None where pods decide, or the pool is gone."""
-        found = self._objects.get(f"{_POOLS}/{pool}")
+        found = self._objects.get(f"{POOLS}/{pool}")
         return found["spec"].get("replicas") if found else None
 
     def registered(self, pool: str) -> set[str]:

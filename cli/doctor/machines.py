@@ -129,8 +129,8 @@ def of_clashes(machines: Iterable[NodeIdentity], policy: Policy) -> Iterator[Fin
                 f"group {name}",
                 Level.WRONG if name in acts else Level.NOTE,
                 f"{words} have this one name",
-                "they are one group to the policy and to the fleet's budget: limits, pauses and failed repairs of the "
-                "one hold for the other, and the size of an Auto Scaling group among them is taken for that of both",
+                "they are one group to the policy and to the fleet's budget: their sizes are added up, and limits, "
+                "pauses and failed repairs of the one hold for the other",
                 "move the machines of one of them to a group of another name before a policy acts on this one",
             )
 
