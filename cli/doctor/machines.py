@@ -59,8 +59,8 @@ def of_unlooked(name: str, kinds: Sequence[Alike]) -> Iterator[Finding]:
         yield Finding(
             f"group {name}",
             Level.NOTE,
-            f"its machines are of {len(kinds)} kinds (image, reservation, standby, protection), and one of each of "
-            f"the {LOOKS_MAX} commonest was looked at; not looked at: {some(left)}",
+            f"its machines are of {counted(len(kinds), 'kind')} (image, reservation, standby, protection), and one of "
+            f"each of the {LOOKS_MAX} commonest was looked at; not looked at: {some(left)}",
             "whether one of these can be replaced is found out by its incident",
             "have one image and one reservation for all of a group",
         )
