@@ -42,8 +42,20 @@ class PermitApproval(Message):
     reason: str
 
 
+class GangNode(Message):
+    """A failing node of a gang, beside the first: judged and charged where it is, not where the first one is."""
+
+    node: str
+    group: str
+    zone: str = ""
+    signature: str = ""
+    rule: str = ""
+    drained: bool = False
+    """Its work is gone, and it is out until it leaves the gang."""
+
+
 class PermitRequest(Message):
-    """One incident asks for one permit. The token makes asking again harmless."""
+    """One incident or one gang asks for one permit. The token makes asking again harmless."""
 
     kind: PermitKind
     incident_id: str
@@ -62,7 +74,8 @@ class PermitRequest(Message):
     """The gang in whose name it is asked; empty for an incident's own."""
     members: tuple[str, ...] = ()
     """The gang's other failing nodes: one patient, so they pass as one, and all of them count from then on."""
-
+    others: tuple[GangNode, ...] = ()
+    """The same, each with its place. Empty from older gangs: theirs are taken to be where the first one is."""
     useless: bool = False
     """All work on the node is dead: closing it takes nothing away."""
     restarted_at: datetime | None = None
@@ -77,6 +90,34 @@ class PermitRequest(Message):
     def nodes(self) -> tuple[str, ...]:
         """All that it disturbs."""
         return (self.node, *self.members)
+
+    @property
+    def parts(self) -> tuple["PermitRequest", ...]:
+        """What it asks for each of its nodes, the others being its own still: each counts in its own place."""
+        if not self.members:
+            return (self,)
+        known = {other.node: other.model_dump(exclude={"drained"}) for other in self.others}
+        return (
+            self,
+            *(
+                self.model_copy(update={**known.get(node, {"node": node}), "members": self.nodes, "others": ()})
+                for node in self.members
+            ),
+        )
+
+    @property
+    def judged(self) -> tuple["PermitRequest", ...]:
+        """Those parts that the limits must admit. Of an older gang that is the first, and its history decides so."""
+        return self.parts if self.others else (self,)
+
+    @property
+    def at_work(self) -> frozenset[str]:
+        """Those of its nodes whose work is still there."""
+        return frozenset((self.node, *(other.node for other in self.others if not other.drained)))
+
+    def covers(self, other: "PermitRequest") -> bool:
+        """Whether leave for this is leave for the other: a gang's may have more nodes by now."""
+        return other.token == self.token and set(other.nodes) <= set(self.nodes)
 
     @property
     def token(self) -> str:

@@ -74,7 +74,8 @@ class DisruptGang:
         self._gang = Gang(request, workflow.info().run_id)
         self._nudges = 0
         self._asked: PermitRequest | None = None
-        self._granted = False
+        self._leave: PermitRequest | None = None
+        """What was granted last. Who joins while the job is disturbed anyway goes along without."""
 
     @workflow.run
     async def run(self, _request: GangRequest) -> GangState:
@@ -128,7 +129,7 @@ class DisruptGang:
     @workflow.query(name=PERMITS_QUERY, description="The permits of the fleet's budget that it holds.")
     def permits(self) -> list[PermitRequest]:
         """For FleetBudget, after a Terminate or a Reset."""
-        return [self._asked] if self._asked and self._granted else []
+        return [self._leave] if self._leave else []
 
     # --- the steps --------------------------------------------------------------------------------------------------
 
@@ -156,27 +157,32 @@ class DisruptGang:
                 JobCheckpoint(job=gang.request.job, status=CheckpointStatus.DEAD, explanation=look.explanation)
             )
             return
-        if self._granted or gang.covered or look.hung or not gang.undrained:
+        grows = workflow.patched("permit-grows")
+        has_leave = self._leave is not None and (gang.within(self._leave) or not grows)
+        if has_leave or gang.covered or look.hung or not gang.undrained:
             return
         gang.stage = GangStage.QUEUED
         self._show("it is queued for the fleet's leave to disturb the job.")
-        self._asked = self._asked or gang.permit(look.restarted_at if gang.ranks_alive else None)
+        restarted_at = look.restarted_at if gang.ranks_alive else None
+
+        def wanted() -> PermitRequest:
+            """With whom has joined and left by now."""
+            if self._asked and not grows:
+                return self._asked.model_copy(update={"approval": gang.approval})
+            return gang.permit(restarted_at)
+
         while gang.undrained and not gang.covered:
-            self._asked = self._asked.model_copy(update={"approval": gang.approval})
-            asked = AskPermit(request=self._asked, nudges=self._nudges)
+            self._asked, nudges = wanted(), self._nudges
             if await self._interruptible(
                 ActivityName.ASK_PERMIT,
-                asked,
+                AskPermit(request=self._asked, nudges=nudges),
                 PermitAnswer,
                 PERMIT,
-                lambda asked=asked: (
-                    not gang.undrained
-                    or gang.covered
-                    or self._nudges != asked.nudges
-                    or gang.approval != asked.request.approval
+                lambda nudges=nudges: (
+                    not gang.undrained or gang.covered or self._nudges != nudges or wanted() != self._asked
                 ),
             ):
-                self._granted = True
+                self._leave = self._asked
                 return
 
     async def _see_to_the_checkpoint(self) -> None:
@@ -204,7 +210,7 @@ class DisruptGang:
                         request=request,
                         members=members,
                         nonce=nonce,
-                        permit=self._asked if self._granted else None,
+                        permit=self._leave,
                         asked_at=began,
                         extended=request.deadline - gang.request.deadline,
                     ),

@@ -106,10 +106,11 @@ class FleetBudget:
         known = {(result.incident_id, result.run_id) for result in self._memory.repairs}
         new = tuple(result for result in batch.results if (result.incident_id, result.run_id) not in known)
         self._memory = replace(self._memory, repairs=(*self._memory.repairs, *new))
-        for request in batch.asks:
+        asks = _as_decided(batch.asks)
+        for request in asks:
             self._enqueue(request)
-        if any(request.token not in self._held for request in batch.asks):
-            tokens = {request.token for request in batch.asks}
+        if not all(map(self._has_leave, asks)):
+            tokens = {request.token for request in asks}
             self._asking |= tokens
             seen = self._passes
             self._dirty = True
@@ -119,7 +120,7 @@ class FleetBudget:
             self._asking -= tokens
         elif batch.returns:
             self._dirty = True
-        return [self._answer(request) for request in batch.asks]
+        return [self._answer(request) for request in asks]
 
     # A signal works while workers are down; an update answers at once. Both take their argument untyped: one that
     # does not decode would be dropped with a log line, and a human's word must be answered and recorded.
@@ -152,10 +153,15 @@ class FleetBudget:
     def _enqueue(self, request: PermitRequest) -> None:
         token = request.token
         waiting = self._queue.get(token)
-        if waiting and (request.approval, request.severity) != (waiting.request.approval, waiting.request.severity):
+        if waiting and _asked(request) != _asked(waiting.request):
             self._queue[token] = waiting.model_copy(update={"request": request})
-        elif not waiting and token not in self._held:
+        elif not waiting and not self._has_leave(request):
             self._queue[token] = QueuedRequest(request=request, asked_at=workflow.now())
+
+    def _has_leave(self, request: PermitRequest) -> bool:
+        """Whether a permit for all of it is out: a gang asks for more nodes under the same token."""
+        permit = self._held.get(request.token)
+        return permit is not None and permit.request.covers(request)
 
     def _order(self, name: BudgetOrderName, argument: Any) -> OrderRecord:
         pauses, record = take_order(name, argument, self._memory.pauses, workflow.now())
@@ -187,21 +193,31 @@ class FleetBudget:
         queue, held = tuple(self._queue.values()), tuple(self._held.values())
         if queue or held:
             count = await self._count(queue, held)
+            if count and self._recovered(count) and workflow.patched("recovered-are-counted"):
+                # Their nodes were not named in it: one whose disruption is still to come would count as at work.
+                count = await self._count(queue, tuple(self._held.values()))
             if count:
                 self._decide(queue, count)
         self._in_pass = False
         self._passes += 1
 
-    def _decide(self, queue: tuple[QueuedRequest, ...], count: ClusterCount) -> None:
+    def _recovered(self, count: ClusterCount) -> bool:
+        """Take over permits that were out before it lost its memory; whether there were any."""
         self._remembers, self._run_id = True, count.run_id
-        for request in count.holding:
-            if request.token not in self._held:
-                self._queue.pop(request.token, None)
-                self._hold(request)
+        forgotten = [request for request in _as_decided(count.holding) if request.token not in self._held]
+        for request in forgotten:
+            waiting = self._queue.get(request.token)
+            if waiting and request.covers(waiting.request):
+                del self._queue[request.token]
+            self._hold(request)
+        return bool(forgotten)
+
+    def _decide(self, queue: tuple[QueuedRequest, ...], count: ClusterCount) -> None:
         for token in count.gone:
             self._forget(token)
-        # Returned while the count ran: no longer asked for.
-        still = [self._queue[item.request.token] for item in queue if item.request.token in self._queue]
+        # Returned while the count ran: no longer asked for. Asked for with other nodes: those were not counted.
+        now = [(item, self._queue.get(item.request.token)) for item in queue]
+        still = [new for item, new in now if new and new.request.nodes == item.request.nodes]
         admission = admit(count, still, tuple(self._held.values()), self._memory, workflow.now())
         for grant in admission.granted:
             token = grant.request.token
@@ -234,15 +250,15 @@ class FleetBudget:
             workflow.upsert_search_attributes([SearchAttributeKey.for_bool(SearchAttribute.NEEDS_HUMAN).value_set(up)])
 
     async def _count(self, queue: tuple[QueuedRequest, ...], held: tuple[HeldPermit, ...]) -> ClusterCount | None:
-        groups = sorted({item.request.group for item in queue} | {item.request.group for item in held})
+        requests = [item.request for item in queue] + [item.request for item in held]
+        parts = [part for request in requests for part in request.parts]
+        groups = sorted({part.group for part in parts})
         long_ago = workflow.now() - _CHECK_HOLDERS
         holders = [item.request for item in held if item.granted_at <= long_ago]
         patient = [item.request for item in queue if item.asked_at <= long_ago]
-        requests = [item.request for item in queue] + [item.request for item in held]
-        # A gang's nodes are in groups of their own; their incidents ask and hold beside it, and come last.
-        by_gang_first = sorted(requests, key=lambda request: not request.job)
+        # A gang says where its nodes are, or may not; their incidents ask and hold beside it, and come last.
         place = {group: number for number, group in enumerate(groups)}
-        group_of = {node: place[request.group] for request in by_gang_first for node in request.nodes}
+        group_of = {part.node: place[part.group] for part in sorted(parts, key=lambda part: not part.job)}
         nodes = sorted(group_of)
         try:
             count: ClusterCount = await workflow.execute_activity(
@@ -322,7 +338,8 @@ class FleetBudget:
 
     def _answer(self, request: PermitRequest) -> PermitAnswer:
         token = request.token
-        if permit := self._held.get(token):
+        permit = self._held.get(token)
+        if permit and permit.request.covers(request):
             self._outbox.pop(token, None)
             return PermitAnswer(token=token, granted=True, granted_at=permit.granted_at)
         waiting = self._queue.get(token)
@@ -354,6 +371,18 @@ class FleetBudget:
         state = self._state()
         self._meters.show(state)
         workflow.set_current_details(page(state))
+
+
+def _as_decided(requests: tuple[PermitRequest, ...]) -> tuple[PermitRequest, ...]:
+    """The requests as this run decides on them: workers before the patch took a gang to be where its first node is."""
+    if any(request.others for request in requests) and not workflow.patched("gangs-in-their-places"):
+        return tuple(request.model_copy(update={"others": ()}) for request in requests)
+    return requests
+
+
+def _asked(request: PermitRequest) -> tuple[object, ...]:
+    """What a request that waits may say anew."""
+    return request.approval, request.severity, request.nodes, request.others, request.restarted_at
 
 
 def _answered(record: OrderRecord) -> str:

@@ -8,7 +8,7 @@ from contract.acts import CheckpointStatus, JobCheckpoint
 from contract.fault import DataTrust
 from contract.gang import GangMember, GangRequest, GangStage, GangState
 from contract.names import ActivityName, Step, gang_id
-from contract.permit import PermitApproval, PermitKind, PermitRequest
+from contract.permit import GangNode, PermitApproval, PermitKind, PermitRequest
 from contract.trail import ActRecord
 
 MEMBERS_SHOWN: Final = 30
@@ -131,28 +131,39 @@ class Gang:
         return next((member.approval for member in self.members.values() if member.approval), None)
 
     def permit(self, restarted_at: datetime | None) -> PermitRequest:
-        """The one permit for all members, in the name of the node that failed first.
+        """The one permit for all members, in the name of the first whose work is still there.
 
-        When the job started again is as of the first ask: one that cannot stay up on a failing node must not put its
-        repair off for ever.
+        Those that are drained already are out still, and count until they leave. When the job started again is as of
+        the window's first ask: one that cannot stay up on a failing node must not put its repair off for ever.
         """
-        member = next(iter(self.members.values()))
-        identity = member.target.identity
+        first, *others = sorted(map(self._place, self.members.values()), key=lambda place: place.drained)
         return PermitRequest(
             kind=PermitKind.DISRUPTION,
             incident_id=gang_id(self.request.cluster, self.request.job, self.request.uid),
             run_id=self.run_id,
             cluster=self.request.cluster,
-            group=identity.group or "",
-            node=identity.node,
-            zone=identity.zone,
-            signature=member.signature,
-            rule=member.rule,
+            **first.model_dump(exclude={"drained"}),
             job=self.request.job,
-            members=tuple(other.target.identity.node for other in self.members.values() if other is not member),
+            members=tuple(other.node for other in others),
+            others=tuple(others),
             approval=self.approval,
             restarted_at=restarted_at,
         )
+
+    def _place(self, member: GangMember) -> GangNode:
+        identity = member.target.identity
+        return GangNode(
+            node=identity.node,
+            group=identity.group or "",
+            zone=identity.zone,
+            signature=member.signature,
+            rule=member.rule,
+            drained=member.key in self.drained,
+        )
+
+    def within(self, permit: PermitRequest) -> bool:
+        """Whether the permit has every member whose work is still there."""
+        return {member.target.identity.node for member in self.undrained} <= set(permit.nodes)
 
     def state(self) -> GangState:
         """The answer to who asks."""

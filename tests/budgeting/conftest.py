@@ -45,6 +45,8 @@ class Fleet:
     problem: Exception | None = None
     policy: BudgetPolicy = field(default_factory=wide)
     healthy: HealthyNodes = field(default_factory=HealthyNodes)
+    holding: tuple[PermitRequest, ...] = ()
+    """What holders say to a budget that has lost its memory."""
     counts: int = 0
     counting_takes_s: float = 0.0
     counting: asyncio.Event = field(default_factory=asyncio.Event)
@@ -55,10 +57,13 @@ class Fleet:
         self.counts += 1
         if self.problem:
             raise self.problem
+        at_work = [f"n{i}" for i in range(self.working)]
+        named = tuple(node for node in at_work if node in argument.nodes)
         group = GroupCount(
             group="g",
             desired=self.desired,
-            working=tuple(f"n{i}" for i in range(self.working)),
+            working=named,
+            others_working=len(at_work) - len(named),
             limits=GroupLimits(
                 max_concurrent=self.max_concurrent, max_disrupted_share=self.share, max_quarantined_share=1.0
             ),
@@ -70,6 +75,7 @@ class Fleet:
             counted_at=datetime.now(UTC),
             policy=self.policy,
             healthy=self.healthy,
+            holding=self.holding if argument.recover else (),
         )
 
 

@@ -25,7 +25,7 @@ from contract.names import (
     SearchAttribute,
     budget_id,
 )
-from contract.permit import AskPermit, BudgetState, PermitAnswer
+from contract.permit import AskPermit, BudgetState, GangNode, PermitAnswer, PermitRequest
 from tests.budgeting.conftest import Budget, no_mark
 from tests.budgeting.world import ADA, wide
 
@@ -266,6 +266,85 @@ async def test_pitfall_10_terminated_budget_grants_no_second_permit_for_what_the
     await handle(budget).terminate("by a test")
     budget.fleet.working, budget.fleet.share = 8, 0.2
     assert await budget.ask("n2", "n3") == {"n2": False, "n3": False}
+
+
+async def test_pitfall_10_permit_whose_effect_is_still_to_come_counts_after_terminate(budget: Budget) -> None:
+    """No count shows it: its holder says so, and its node is named before anything is granted."""
+    budget.fleet.share, budget.fleet.max_concurrent = 0.2, 5
+    assert await budget.ask("n0", "n1") == {"n0": True, "n1": True}
+    budget.fleet.holding = (budget.request("n0"), budget.request("n1"))
+    await handle(budget).terminate("by a test")
+    assert await budget.ask("n2") == {"n2": False}
+    assert {item.request.node for item in (await state(budget)).held} == {"n0", "n1"}
+
+
+# --- gangs ------------------------------------------------------------------------------------------------------------
+
+
+def gang(budget: Budget, *nodes: str, drained: tuple[str, ...] = ()) -> PermitRequest:
+    """A gang's request for its nodes that fail, beside those whose work is gone."""
+    others = (*nodes[1:], *drained)
+    places = tuple(GangNode(node=node, group="g", rule="hbm", drained=node in drained) for node in others)
+    asked = budget.request(nodes[0]).model_copy(update={"incident_id": "disrupt-train", "job": "ml/Job/train"})
+    return asked.model_copy(update={"members": others, "others": places})
+
+
+async def ask(budget: Budget, request: PermitRequest) -> bool:
+    return (await asyncio.to_thread(budget.desk.ask, request)).granted
+
+
+async def test_gang_that_loses_a_node_after_the_others_are_drained_asks_for_it_too(budget: Budget) -> None:
+    """The job runs again by then: leave for the first nodes is no leave to disturb it once more."""
+    assert await ask(budget, gang(budget, "n0", "n1"))
+    await tell(budget, BudgetOrderName.PAUSE)
+    later = gang(budget, "n2", drained=("n0", "n1"))
+    assert not await ask(budget, later)
+    assert [item.request.nodes for item in (await state(budget)).held] == [("n0", "n1")], "those stay out"
+    await tell(budget, BudgetOrderName.RESUME)
+    assert await ask(budget, later)
+    assert [item.request.nodes for item in (await state(budget)).held] == [("n2", "n0", "n1")]
+
+
+async def test_node_that_has_left_its_gang_is_free_once_the_gang_has_leave_for_the_next(budget: Budget) -> None:
+    assert await ask(budget, gang(budget, "n0", "n1"))
+    assert await ask(budget, gang(budget, "n2", drained=("n1",)))
+    assert await budget.ask("n0") == {"n0": False}, "two are out"
+    await asyncio.to_thread(budget.desk.give_back, [gang(budget, "n2").token])
+    assert await budget.ask("n0") == {"n0": True}
+
+
+async def test_gang_that_queues_is_granted_with_the_nodes_that_it_has_by_then(budget: Budget) -> None:
+    budget.fleet.max_concurrent = 1
+    assert await budget.ask("n9") == {"n9": True}
+    assert not await ask(budget, gang(budget, "n0"))
+    assert not await ask(budget, gang(budget, "n0", "n1"))
+    await budget.give_back("n9")
+    assert await ask(budget, gang(budget, "n0", "n1"))
+    (held,) = (await state(budget)).held
+    assert held.request.nodes == ("n0", "n1")
+
+
+async def test_node_that_joins_while_the_job_is_disturbed_goes_along_and_is_counted(budget: Budget) -> None:
+    """Two gangs that held a part and waited for the rest would wait for each other for ever."""
+    assert await ask(budget, gang(budget, "n0"))
+    await tell(budget, BudgetOrderName.PAUSE)
+    assert await ask(budget, gang(budget, "n0", "n1"))
+    (held,) = (await state(budget)).held
+    assert held.request.nodes == ("n0", "n1")
+
+
+async def test_node_that_joins_while_the_cluster_is_counted_is_decided_on_once_it_was(budget: Budget) -> None:
+    """It is not named in that count, and would look like one that is out of work already."""
+    budget.fleet.share, budget.fleet.max_concurrent, budget.fleet.counting_takes_s = 0.2, 5, 0.5
+    assert await budget.ask("n8", "n9") == {"n8": True, "n9": True}
+    budget.fleet.counting.clear()
+    first = asyncio.create_task(ask(budget, gang(budget, "n0")))
+    await budget.fleet.counting.wait()
+    async with open_desk(budget.client, budget.cluster) as other:
+        # The first has left meanwhile.
+        later = asyncio.create_task(asyncio.to_thread(other.ask, gang(budget, "n1")))
+        assert not await first
+        assert not (await later).granted
 
 
 async def details(budget: Budget) -> str:

@@ -23,7 +23,8 @@ from contract.gang import (
     RequestGangCheckpoint,
 )
 from contract.identity import Fence, Target
-from contract.names import GANG_QUERY, ActivityName, ErrorType, gang_id
+from contract.names import GANG_QUERY, PERMITS_QUERY, ActivityName, ErrorType, gang_id
+from contract.permit import PermitRequest
 from contract.policy import CheckpointPolicy
 from tests.runbook.world import WORLDS, World, identity
 
@@ -91,6 +92,10 @@ class GangPlay:
     async def state(self) -> GangState:
         """The gang as of now."""
         return await self.handle.query(GANG_QUERY, result_type=GangState)
+
+    async def permits(self) -> list[PermitRequest]:
+        """What it says to a budget that has lost its memory."""
+        return await self.handle.query(PERMITS_QUERY, result_type=list[PermitRequest])
 
     async def until_stage(self, stage: GangStage) -> GangState:
         """Look until it is that far."""

@@ -74,7 +74,44 @@ async def test_node_that_fails_once_the_others_are_drained_opens_a_window_of_its
     first, second = gang.asked()
     assert first.nonce != second.nonce
     assert [member.target.identity.node for member in second.members] == ["b"]
-    assert gang.world.names().count(ActivityName.ASK_PERMIT) == 1, "the gang has its leave already"
+    for node in ("a", "b"):
+        await gang.leave(node)
+
+
+async def test_each_window_asks_the_fleet_for_leave_of_its_own_and_names_who_is_out_already(gang: GangPlay) -> None:
+    """Pauses, maintenance windows and the peace after a restart hold for the second disturbance as for the first."""
+    looks = [GangLook(alive=True, explanation="it runs", restarted_at=at) for at in (None, NOW)]
+    gang.world.on(ActivityName.LOOK_AT_GANG, *[lambda _, look=look: look for look in looks])
+    await gang.join("a")
+    await gang.until_released("a")
+    await gang.leave("a", drained=True)
+    stuck = Stuck()
+    gang.world.on(ActivityName.ASK_PERMIT, stuck)
+    await gang.join("b")
+    await stuck.started.wait()
+    assert [request.nodes for request in await gang.permits()] == [("a",)], "until it has the new one"
+    stuck.let_go.set()
+    await gang.until_released("b")
+    first, second = [ask.request for ask in gang.world.arguments(ActivityName.ASK_PERMIT)]
+    assert first.token == second.token
+    assert (first.nodes, first.restarted_at) == (("a",), None)
+    assert (second.nodes, second.at_work, second.restarted_at) == (("b", "a"), {"b"}, NOW)
+    assert [request.nodes for request in await gang.permits()] == [("b", "a")]
+    assert gang.asked()[-1].permit == second
+    for node in ("a", "b"):
+        await gang.leave(node)
+
+
+async def test_node_that_fails_while_the_gang_is_queued_is_asked_for_with_the_others(gang: GangPlay) -> None:
+    stuck = Stuck()
+    gang.world.on(ActivityName.ASK_PERMIT, stuck)
+    await gang.join("a")
+    await stuck.started.wait()
+    await gang.join("b")
+    await asyncio.gather(*map(gang.until_released, ("a", "b")))
+    asked = [ask.request.nodes for ask in gang.world.arguments(ActivityName.ASK_PERMIT)]
+    assert asked == [("a",), ("a", "b")]
+    assert stuck.cancelled == 1
     for node in ("a", "b"):
         await gang.leave(node)
 

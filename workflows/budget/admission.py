@@ -56,12 +56,10 @@ def admit(
     waiting: list[QueuedRequest] = []
     for queued in sorted(queue, key=turn):
         request = queued.request
-        book = ledger.groups.get(request.group)
-        if book is None:
-            waiting.append(_waits(queued, _UNCOUNTED))
-            continue
         lifted = ""
-        for refusal, guard in _refusals(memory.pauses, guards, ledger, book, request):
+        parts = ledger.to_judge(request)
+        refusals = (each for part in parts for each in _refusals(memory.pauses, guards, ledger, part))
+        for refusal, guard in refusals:
             if not (guard and request.approval):
                 waiting.append(_waits(queued, refusal))
                 break
@@ -133,9 +131,13 @@ _LIMIT, _GUARD = False, True
 
 
 def _refusals(
-    pauses: Iterable[Pause], guards: _Guards | None, ledger: Ledger, book: GroupBook, request: PermitRequest
+    pauses: Iterable[Pause], guards: _Guards | None, ledger: Ledger, request: PermitRequest
 ) -> Iterator[tuple[Refusal, bool]]:
-    """All that refuse it, first those that say the most about why."""
+    """All that refuse one part, first those that say the most about why."""
+    book = ledger.groups.get(request.group)
+    if book is None:
+        yield _UNCOUNTED, _LIMIT
+        return
     if refusal := _paused(pauses, request):
         yield refusal, _LIMIT
     if guards:

@@ -85,8 +85,21 @@ class Ledger:
         self._holders: dict[tuple[PermitKind, str], str] = {}
         self._faults: dict[tuple[str, str], set[str]] = {}
         self._add_absent(count, [item.request for item in held] + [item.request for item in queue])
+        self._leave = {permit.request.token: permit.request for permit in held}
         for permit in held:
             self.take(permit.request)
+
+    def to_judge(self, request: PermitRequest) -> tuple[PermitRequest, ...]:
+        """The parts that it has no leave for yet.
+
+        A gang that has leave for a node whose work is still there is being disturbed anyway: who joins goes along.
+        """
+        leave = self._leave.get(request.token)
+        if leave is None:
+            return request.judged
+        if request.at_work.intersection(leave.nodes):
+            return ()
+        return tuple(part for part in request.judged if part.node not in leave.nodes)
 
     def is_free(self, request: PermitRequest) -> bool:
         """Whether the policy has it cost nothing."""
@@ -95,17 +108,18 @@ class Ledger:
     def take(self, request: PermitRequest) -> None:
         """A permit is out."""
         kind = request.kind
-        for node in request.nodes:
-            for scope in self.scopes(request):
+        for part in request.parts:
+            for scope in self.scopes(part):
                 if self.is_free(request):
-                    scope.spare(node)
+                    scope.spare(part.node)
                 else:
-                    scope.take(kind, node)
+                    scope.take(kind, part.node)
         if not request.job:
             self._holders[kind, request.node] = request.incident_id
         if kind is PermitKind.DISRUPTION:
             self.disrupted.update(request.nodes)
-            self._faults.setdefault((request.group, request.fault), set()).add(request.node)
+            for part in request.judged:
+                self._faults.setdefault((part.group, part.fault), set()).add(part.node)
 
     def scopes(self, request: PermitRequest) -> list[Scope]:
         """Where it costs something."""
@@ -127,6 +141,7 @@ class Ledger:
     def _add_absent(self, count: ClusterCount, requests: list[PermitRequest]) -> None:
         """A node that is asked about and has no Node object is still missing from its zone."""
         absent = set(count.absent)
-        for zone, _ in {(request.zone, request.node) for request in requests if request.node in absent}:
+        parts = [part for request in requests for part in request.judged]
+        for zone, _ in {(part.zone, part.node) for part in parts if part.node in absent}:
             if scope := self.zones.get(zone):
                 scope.desired += 1
