@@ -22,6 +22,7 @@ from contract.names import ActivityName, budget_id
 from contract.permit import (
     ClusterCount,
     CountCluster,
+    GangNode,
     GroupCount,
     GroupLimits,
     PermitApproval,
@@ -119,6 +120,14 @@ class Budget:
 
     async def give_back(self, *nodes: str, result: RepairResult | None = None) -> None:
         await asyncio.to_thread(self.desk.give_back, [self.request(node).token for node in nodes], result)
+
+
+def gang(budget: Budget, *nodes: str, drained: tuple[str, ...] = ()) -> PermitRequest:
+    """A gang's request for its nodes that fail, beside those whose work is gone."""
+    others = (*nodes[1:], *drained)
+    places = tuple(GangNode(node=node, group="g", rule="hbm", drained=node in drained) for node in others)
+    asked = budget.request(nodes[0]).model_copy(update={"incident_id": "disrupt-train", "job": "ml/Job/train"})
+    return asked.model_copy(update={"members": others, "others": places})
 
 
 FLEETS: dict[str, Fleet] = {}

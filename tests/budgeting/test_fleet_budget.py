@@ -25,8 +25,8 @@ from contract.names import (
     SearchAttribute,
     budget_id,
 )
-from contract.permit import AskPermit, BudgetState, GangNode, PermitAnswer, PermitRequest
-from tests.budgeting.conftest import Budget, no_mark
+from contract.permit import AskPermit, BudgetState, PermitAnswer, PermitRequest
+from tests.budgeting.conftest import Budget, gang, no_mark
 from tests.budgeting.world import ADA, wide
 
 pytestmark = [pytest.mark.temporal, pytest.mark.asyncio(loop_scope="session")]
@@ -279,14 +279,6 @@ async def test_pitfall_10_permit_whose_effect_is_still_to_come_counts_after_term
 
 
 # --- gangs ------------------------------------------------------------------------------------------------------------
-
-
-def gang(budget: Budget, *nodes: str, drained: tuple[str, ...] = ()) -> PermitRequest:
-    """A gang's request for its nodes that fail, beside those whose work is gone."""
-    others = (*nodes[1:], *drained)
-    places = tuple(GangNode(node=node, group="g", rule="hbm", drained=node in drained) for node in others)
-    asked = budget.request(nodes[0]).model_copy(update={"incident_id": "disrupt-train", "job": "ml/Job/train"})
-    return asked.model_copy(update={"members": others, "others": places})
 
 
 async def ask(budget: Budget, request: PermitRequest) -> bool:

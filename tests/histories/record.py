@@ -117,6 +117,24 @@ async def gang_of_two(play: Play, world: World) -> WorkflowHandle[object, object
     return gang_play.handle
 
 
+async def gang_that_grows(play: Play, world: World) -> WorkflowHandle[object, object]:
+    """A node joins while the gang is queued, and another once the first are drained."""
+    stuck = Stuck()
+    world.on(ActivityName.ASK_PERMIT, stuck)
+    gang_play = GangPlay(play.client, play.task_queue, world)
+    await gang_play.join("a")
+    await stuck.started.wait()
+    for node in ("b", "a"):
+        await gang_play.until_released(node)
+        await gang_play.leave(node, drained=True)
+    await gang_play.join("c")
+    await gang_play.until_released("c")
+    for node in ("a", "b", "c"):
+        await gang_play.leave(node)
+    await gang_play.handle.result()
+    return gang_play.handle
+
+
 async def approved_by_two_as_the_plan_changes(play: Play, world: World) -> WorkflowHandle[object, object]:
     """A human who does not come is asked again; the first approval is void when a finding changes the plan."""
     deadlines = Deadlines(settle=timedelta(0), soak=timedelta(0), escalation=timedelta(milliseconds=300))
@@ -148,6 +166,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     cancelled,
     rank_of_a_gang,
     gang_of_two,
+    gang_that_grows,
     approved_by_two_as_the_plan_changes,
 )
 

@@ -16,7 +16,7 @@ from temporalio.testing import WorkflowEnvironment
 from activities.permits import PermitActivities, open_desk
 from contract.names import budget_id
 from contract.permit import PermitKind
-from tests.budgeting.conftest import FLEETS, Budget, Fleet, count_cluster, no_mark
+from tests.budgeting.conftest import FLEETS, Budget, Fleet, count_cluster, gang, no_mark
 from tests.histories.record import FOLDER
 from worker.main import make_budget_worker
 
@@ -39,6 +39,16 @@ async def play(budget: Budget) -> None:
         first = asyncio.create_task(budget.ask("n4"))
         await budget.fleet.counting.wait()
         await asyncio.gather(first, asyncio.to_thread(other.ask, budget.request("n2")))
+    budget.fleet.counting_takes_s = 0.0
+    for nodes, drained in ((("n6",), ()), (("n6", "n0"), ()), (("n1",), ("n6", "n0"))):
+        await asyncio.to_thread(budget.desk.ask, gang(budget, *nodes, drained=drained))
+
+
+async def play_again(budget: Budget) -> None:
+    """The next one, after Terminate: it asks the holders, and counts once more with what they say."""
+    await budget.client.get_workflow_handle(budget_id(budget.cluster)).terminate("to be recorded")
+    budget.fleet.holding = (budget.request("n5"), gang(budget, "n1", drained=("n6",)))
+    await budget.ask("n2", "n3")
 
 
 async def main(name: str) -> None:
@@ -54,12 +64,14 @@ async def main(name: str) -> None:
         async with open_desk(client, cluster) as desk:
             acts = PermitActivities(client, desk, no_mark())
             async with make_budget_worker(client, [count_cluster, acts.deliver_grants]):
-                await play(Budget(client, cluster, fleet, desk))
-                await asyncio.sleep(timedelta(seconds=1).total_seconds())
-                history = await client.get_workflow_handle(budget_id(cluster)).fetch_history()
-    target = FOLDER / f"{name}-budget.json.gz"
-    target.write_bytes(gzip.compress(history.to_json().encode(), mtime=0))
-    print(f"{target.name}: {len(history.events)} events")
+                budget = Budget(client, cluster, fleet, desk)
+                for scenario, kind in ((play, "budget"), (play_again, "budget_recovered")):
+                    await scenario(budget)
+                    await asyncio.sleep(timedelta(seconds=1).total_seconds())
+                    history = await client.get_workflow_handle(budget_id(cluster)).fetch_history()
+                    target = FOLDER / f"{name}-{kind}.json.gz"
+                    target.write_bytes(gzip.compress(history.to_json().encode(), mtime=0))
+                    print(f"{target.name}: {len(history.events)} events")
 
 
 if __name__ == "__main__":
