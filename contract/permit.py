@@ -1,6 +1,6 @@
 """Permits: what FleetBudget grants. Quarantine takes a node from the scheduler; disruption stops its work."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -50,8 +50,8 @@ class GangNode(Message):
     zone: str = ""
     signature: str = ""
     rule: str = ""
-    drained: bool = False
-    """Its work is gone, and it is out until it leaves the gang."""
+    out: bool = False
+    """It is drained, or goes along with nodes that the gang has leave for: told so that it counts, not asked for."""
 
 
 class PermitRequest(Message):
@@ -76,6 +76,10 @@ class PermitRequest(Message):
     """The gang's other failing nodes: one patient, so they pass as one, and all of them count from then on."""
     others: tuple[GangNode, ...] = ()
     """The same, each with its place. Empty from older gangs: theirs are taken to be where the first one is."""
+    out: bool = False
+    """Of the first node, as of the others."""
+    revision: int = 0
+    """Of a gang: it asks anew when nodes join and leave, and what was sent earlier may come later. 0 of an incident."""
     useless: bool = False
     """All work on the node is dead: closing it takes nothing away."""
     restarted_at: datetime | None = None
@@ -96,7 +100,7 @@ class PermitRequest(Message):
         """What it asks for each of its nodes, the others being its own still: each counts in its own place."""
         if not self.members:
             return (self,)
-        known = {other.node: other.model_dump(exclude={"drained"}) for other in self.others}
+        known = {other.node: other.model_dump() for other in self.others}
         return (
             self,
             *(
@@ -110,14 +114,20 @@ class PermitRequest(Message):
         """Those parts that the limits must admit. Of an older gang that is the first, and its history decides so."""
         return self.parts if self.others else (self,)
 
-    @property
-    def at_work(self) -> frozenset[str]:
-        """Those of its nodes whose work is still there."""
-        return frozenset((self.node, *(other.node for other in self.others if not other.drained)))
-
     def covers(self, other: "PermitRequest") -> bool:
-        """Whether leave for this is leave for the other: a gang's may have more nodes by now."""
-        return other.token == self.token and set(other.nodes) <= set(self.nodes)
+        """Whether leave for this is leave for the other."""
+        return set(other.nodes) <= set(self.nodes)
+
+    def only(self, nodes: Collection[str]) -> "PermitRequest | None":
+        """Without the nodes that have left the gang; None where nothing is left."""
+        kept = [part for part in self.parts if part.node in nodes]
+        if not kept:
+            return None
+        first, *others = kept
+        places = tuple(
+            GangNode.model_validate(other.model_dump(include=set(GangNode.model_fields))) for other in others
+        )
+        return first.model_copy(update={"members": tuple(other.node for other in others), "others": places})
 
     @property
     def token(self) -> str:

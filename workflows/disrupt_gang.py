@@ -74,8 +74,11 @@ class DisruptGang:
         self._gang = Gang(request, workflow.info().run_id)
         self._nudges = 0
         self._asked: PermitRequest | None = None
+        """What the fleet's budget was told last."""
         self._leave: PermitRequest | None = None
-        """What was granted last. Who joins while the job is disturbed anyway goes along without."""
+        """What was granted last."""
+        self._grows = False
+        """Whether who joins and leaves is told to the fleet's budget: not by runs of before."""
 
     @workflow.run
     async def run(self, _request: GangRequest) -> GangState:
@@ -157,8 +160,8 @@ class DisruptGang:
                 JobCheckpoint(job=gang.request.job, status=CheckpointStatus.DEAD, explanation=look.explanation)
             )
             return
-        grows = workflow.patched("permit-grows")
-        has_leave = self._leave is not None and (gang.within(self._leave) or not grows)
+        grows = self._grows = workflow.patched("permit-grows")
+        has_leave = self._leave is not None and (not grows or gang.nodes <= set(self._leave.nodes))
         if has_leave or gang.covered or look.hung or not gang.undrained:
             return
         gang.stage = GangStage.QUEUED
@@ -242,7 +245,10 @@ class DisruptGang:
 
         await self._tell()
         while not over():
-            if not await self._wait(over, patience, "the last node is done with"):
+            known = await self._tell_budget()
+            if not await self._wait(
+                lambda known=known: over() or (known and self._uncounted()), patience, "the last node is done with"
+            ):
                 await self._tell(nudge=False)
                 patience = min(patience * 2, _LONGEST_CHECK)
 
@@ -263,6 +269,28 @@ class DisruptGang:
                 workflow.logger.warning("Members could not be told: %s", describe(error)[1])
             else:
                 self._gang.drop(told.gone)
+
+    def _uncounted(self) -> bool:
+        """Whether the fleet's budget was told of other nodes than it has now.
+
+        A job that is dead, or hangs, is disturbed without leave; nor does it cost any.
+        """
+        if not self._grows or not (self._asked or self._gang.covered):
+            return False
+        return frozenset(self._asked.nodes if self._asked else ()) != self._gang.nodes
+
+    async def _tell_budget(self) -> bool:
+        """Have those counted that go along without being asked for, and those no more that have left."""
+        if not self._uncounted():
+            return True
+        request = self._gang.permit(None)
+        try:
+            await self._act(ActivityName.ASK_PERMIT, AskPermit(request=request), PermitAnswer)
+        except ActivityError as error:
+            workflow.logger.warning("Who joined and left could not be told: %s", describe(error)[1])
+            return False
+        self._asked = self._leave = request
+        return True
 
     async def _give_leave_back(self) -> None:
         if self._asked:

@@ -31,7 +31,6 @@ with workflow.unsafe.imports_passed_through():
         CountCluster,
         Delivered,
         DeliverGrants,
-        HeldPermit,
         PermitAnswer,
         PermitBatch,
         PermitRequest,
@@ -39,6 +38,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from contract.words import counted
     from workflows.budget.admission import Memory, admit
+    from workflows.budget.book import Book
     from workflows.budget.carried import answer, carried, carry, some_of, unpack
     from workflows.budget.correlation import candidates
     from workflows.budget.meters import Meters
@@ -70,8 +70,7 @@ class FleetBudget:
         state = carried(state)
         self._cluster = state.cluster
         self._history_limit = state.history_limit
-        self._queue = {item.request.token: item for item in unpack(state.queue, state.sightings)}
-        self._held = {item.request.token: item for item in state.held}
+        self._book = Book(unpack(state.queue, state.sightings), state.held)
         self._outbox = {request.token: request for request in state.outbox}
         self._memory = Memory(state.pauses, dict(state.buckets), state.sightings, state.guards, state.repairs)
         self._orders = state.orders
@@ -108,8 +107,8 @@ class FleetBudget:
         self._memory = replace(self._memory, repairs=(*self._memory.repairs, *new))
         asks = _as_decided(batch.asks)
         for request in asks:
-            self._enqueue(request)
-        if not all(map(self._has_leave, asks)):
+            self._book.ask(request, workflow.now())
+        if not all(map(self._book.has_leave, asks)):
             tokens = {request.token for request in asks}
             self._asking |= tokens
             seen = self._passes
@@ -150,19 +149,6 @@ class FleetBudget:
         """The state as of now, without what only the guard needs, and short enough for one message."""
         return answer(self._state())
 
-    def _enqueue(self, request: PermitRequest) -> None:
-        token = request.token
-        waiting = self._queue.get(token)
-        if waiting and _asked(request) != _asked(waiting.request):
-            self._queue[token] = waiting.model_copy(update={"request": request})
-        elif not waiting and not self._has_leave(request):
-            self._queue[token] = QueuedRequest(request=request, asked_at=workflow.now())
-
-    def _has_leave(self, request: PermitRequest) -> bool:
-        """Whether a permit for all of it is out: a gang asks for more nodes under the same token."""
-        permit = self._held.get(request.token)
-        return permit is not None and permit.request.covers(request)
-
     def _order(self, name: BudgetOrderName, argument: Any) -> OrderRecord:
         pauses, record = take_order(name, argument, self._memory.pauses, workflow.now())
         self._memory = replace(self._memory, pauses=pauses)
@@ -175,7 +161,7 @@ class FleetBudget:
     async def _woken(self) -> bool:
         """Wait for something to decide. False when it is time to continue as new instead."""
         self._show()
-        patience = _COUNT_AGAIN if self._queue or self._outbox else _CHECK_HOLDERS if self._held else None
+        patience = _COUNT_AGAIN if self._book.queue or self._outbox else _CHECK_HOLDERS if self._book.held else None
         try:
             await workflow.wait_condition(
                 lambda: self._dirty or self._should_continue_as_new(),
@@ -190,12 +176,13 @@ class FleetBudget:
         """Count, decide, and answer those who wait."""
         self._dirty = False
         self._in_pass = True
-        queue, held = tuple(self._queue.values()), tuple(self._held.values())
-        if queue or held:
-            count = await self._count(queue, held)
+        book = self._book
+        queue = tuple(book.queue.values())
+        if queue or book.held:
+            count = await self._count(queue)
             if count and self._recovered(count) and workflow.patched("recovered-are-counted"):
                 # Their nodes were not named in it: one whose disruption is still to come would count as at work.
-                count = await self._count(queue, tuple(self._held.values()))
+                count = await self._count(queue)
             if count:
                 self._decide(queue, count)
         self._in_pass = False
@@ -204,40 +191,26 @@ class FleetBudget:
     def _recovered(self, count: ClusterCount) -> bool:
         """Take over permits that were out before it lost its memory; whether there were any."""
         self._remembers, self._run_id = True, count.run_id
-        forgotten = [request for request in _as_decided(count.holding) if request.token not in self._held]
-        for request in forgotten:
-            waiting = self._queue.get(request.token)
-            if waiting and request.covers(waiting.request):
-                del self._queue[request.token]
-            self._hold(request)
-        return bool(forgotten)
+        return self._book.recover(_as_decided(count.holding), workflow.now())
 
     def _decide(self, queue: tuple[QueuedRequest, ...], count: ClusterCount) -> None:
         for token in count.gone:
             self._forget(token)
-        # Returned while the count ran: no longer asked for. Asked for with other nodes: those were not counted.
-        now = [(item, self._queue.get(item.request.token)) for item in queue]
-        still = [new for item, new in now if new and new.request.nodes == item.request.nodes]
-        admission = admit(count, still, tuple(self._held.values()), self._memory, workflow.now())
+        book = self._book
+        admission = admit(count, book.still_asked(queue), tuple(book.held.values()), self._memory, workflow.now())
         for grant in admission.granted:
             token = grant.request.token
-            del self._queue[token]
-            self._hold(grant.request, grant.released_from)
+            book.hold(grant.request, workflow.now(), grant.released_from)
             self._meters.granted(grant.request)
             if token not in self._asking:
                 self._outbox[token] = grant.request
         for item in admission.waiting:
-            self._queue[item.request.token] = item
+            book.queue[item.request.token] = item
         before = {(guard.key, guard.since) for guard in self._memory.guards}
         self._memory = admission.memory
         self._page([guard for guard in self._memory.guards if (guard.key, guard.since) not in before])
         if count.policy:
             self._correlation = count.policy.correlation
-
-    def _hold(self, request: PermitRequest, released_from: str = "") -> None:
-        # Its traits have served: the sightings have them.
-        kept = request.model_copy(update={"traits": {}})
-        self._held[request.token] = HeldPermit(request=kept, granted_at=workflow.now(), released_from=released_from)
 
     def _page(self, raised: list[Guard]) -> None:
         """Have a human look, once for each common cause: the log, a counter, and the view of what needs a human."""
@@ -249,7 +222,8 @@ class FleetBudget:
             self._pages_human = up
             workflow.upsert_search_attributes([SearchAttributeKey.for_bool(SearchAttribute.NEEDS_HUMAN).value_set(up)])
 
-    async def _count(self, queue: tuple[QueuedRequest, ...], held: tuple[HeldPermit, ...]) -> ClusterCount | None:
+    async def _count(self, queue: tuple[QueuedRequest, ...]) -> ClusterCount | None:
+        held = tuple(self._book.held.values())
         requests = [item.request for item in queue] + [item.request for item in held]
         parts = [part for request in requests for part in request.parts]
         groups = sorted({part.group for part in parts})
@@ -287,9 +261,8 @@ class FleetBudget:
         except ActivityError as error:
             reason = f"the cluster could not be counted: {error.cause or error}"
             for item in queue:
-                if item.request.token in self._queue:
-                    waiting = self._queue[item.request.token]
-                    self._queue[item.request.token] = waiting.model_copy(
+                if waiting := self._book.queue.get(item.request.token):
+                    self._book.queue[item.request.token] = waiting.model_copy(
                         update={
                             "reason": reason,
                             "limit": Limit.UNCOUNTED,
@@ -332,17 +305,17 @@ class FleetBudget:
             await workflow.sleep(min(took, _GATHER_AT_MOST), summary="letting asks gather")
 
     def _forget(self, token: str) -> None:
-        for book in (self._queue, self._held, self._outbox):
-            if book.pop(token, None) is not None:
-                self._dirty = True
+        told = self._outbox.pop(token, None)
+        if self._book.forget(token) or told:
+            self._dirty = True
 
     def _answer(self, request: PermitRequest) -> PermitAnswer:
         token = request.token
-        permit = self._held.get(token)
+        permit = self._book.held.get(token)
         if permit and permit.request.covers(request):
             self._outbox.pop(token, None)
             return PermitAnswer(token=token, granted=True, granted_at=permit.granted_at)
-        waiting = self._queue.get(token)
+        waiting = self._book.queue.get(token)
         if waiting is None:
             return PermitAnswer(token=token, granted=False, reason="it was returned while it was asked for")
         return PermitAnswer(token=token, granted=False, reason=waiting.reason, releases=waiting.releases)
@@ -355,8 +328,8 @@ class FleetBudget:
     def _state(self) -> BudgetState:
         return BudgetState(
             cluster=self._cluster,
-            queue=tuple(self._queue.values()),
-            held=tuple(self._held.values()),
+            queue=tuple(self._book.queue.values()),
+            held=tuple(self._book.held.values()),
             outbox=tuple(self._outbox.values()),
             pauses=self._memory.pauses,
             buckets=self._memory.buckets,
@@ -378,11 +351,6 @@ def _as_decided(requests: tuple[PermitRequest, ...]) -> tuple[PermitRequest, ...
     if any(request.others for request in requests) and not workflow.patched("gangs-in-their-places"):
         return tuple(request.model_copy(update={"others": ()}) for request in requests)
     return requests
-
-
-def _asked(request: PermitRequest) -> tuple[object, ...]:
-    """What a request that waits may say anew."""
-    return request.approval, request.severity, request.nodes, request.others, request.restarted_at
 
 
 def _answered(record: OrderRecord) -> str:

@@ -28,6 +28,8 @@ class Gang:
     """Members whose work is gone. When all are, the window is over: the job may run again, and would lose what it
     does from then on to a node that were released without asking."""
     windows: int = 0
+    changes: int = 0
+    """How often nodes have joined and left."""
     joined: set[str] = field(default_factory=set)
     requests: int = 0
     summary: str = "its failing nodes are gathered."
@@ -59,6 +61,7 @@ class Gang:
     def join(self, member: GangMember) -> None:
         """A node fails. Joining twice is joining once; what it says anew counts."""
         if not self.closing:
+            self.changes += member.key not in self.members
             self.members[member.key] = member
             self.drained.discard(member.key)
             self.joined.add(member.key)
@@ -67,7 +70,7 @@ class Gang:
     def leave(self, key: str, *, drained: bool = False) -> None:
         """A node is done with, or drained and not yet done with."""
         if not drained:
-            self.members.pop(key, None)
+            self.changes += self.members.pop(key, None) is not None
             self.drained.discard(key)
         elif key in self.members:
             self.drained.add(key)
@@ -131,21 +134,23 @@ class Gang:
         return next((member.approval for member in self.members.values() if member.approval), None)
 
     def permit(self, restarted_at: datetime | None) -> PermitRequest:
-        """The one permit for all members, in the name of the first whose work is still there.
+        """The one permit for all members, in the name of the first that it asks for.
 
-        Those that are drained already are out still, and count until they leave. When the job started again is as of
-        the window's first ask: one that cannot stay up on a failing node must not put its repair off for ever.
+        Those that are drained are out still, and those that join while the job is disturbed anyway go along: they
+        count until they leave. When the job started again is as of the window's first ask: one that cannot stay up on
+        a failing node must not put its repair off for ever.
         """
-        first, *others = sorted(map(self._place, self.members.values()), key=lambda place: place.drained)
+        first, *others = sorted(map(self._place, self.members.values()), key=lambda place: place.out)
         return PermitRequest(
             kind=PermitKind.DISRUPTION,
             incident_id=gang_id(self.request.cluster, self.request.job, self.request.uid),
             run_id=self.run_id,
             cluster=self.request.cluster,
-            **first.model_dump(exclude={"drained"}),
+            **first.model_dump(),
             job=self.request.job,
             members=tuple(other.node for other in others),
             others=tuple(others),
+            revision=self.changes,
             approval=self.approval,
             restarted_at=restarted_at,
         )
@@ -158,12 +163,13 @@ class Gang:
             zone=identity.zone,
             signature=member.signature,
             rule=member.rule,
-            drained=member.key in self.drained,
+            out=member.key in self.drained or self.stage in (GangStage.ASKING, GangStage.RELEASED),
         )
 
-    def within(self, permit: PermitRequest) -> bool:
-        """Whether the permit has every member whose work is still there."""
-        return {member.target.identity.node for member in self.undrained} <= set(permit.nodes)
+    @property
+    def nodes(self) -> frozenset[str]:
+        """All its members' nodes."""
+        return frozenset(member.target.identity.node for member in self.members.values())
 
     def state(self) -> GangState:
         """The answer to who asks."""

@@ -1,6 +1,7 @@
 """FleetBudget on a real Temporal server, over a world whose nodes are counted from a list."""
 
 import asyncio
+import itertools
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -122,12 +123,15 @@ class Budget:
         await asyncio.to_thread(self.desk.give_back, [self.request(node).token for node in nodes], result)
 
 
+_REVISIONS = itertools.count(1)
+
+
 def gang(budget: Budget, *nodes: str, drained: tuple[str, ...] = ()) -> PermitRequest:
     """A gang's request for its nodes that fail, beside those whose work is gone."""
     others = (*nodes[1:], *drained)
-    places = tuple(GangNode(node=node, group="g", rule="hbm", drained=node in drained) for node in others)
+    places = tuple(GangNode(node=node, group="g", rule="hbm", out=node in drained) for node in others)
     asked = budget.request(nodes[0]).model_copy(update={"incident_id": "disrupt-train", "job": "ml/Job/train"})
-    return asked.model_copy(update={"members": others, "others": places})
+    return asked.model_copy(update={"members": others, "others": places, "revision": next(_REVISIONS)})
 
 
 FLEETS: dict[str, Fleet] = {}

@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from contract.gang import GangMember, GangRequest, GangStage
 from contract.identity import Fence, Target
-from contract.permit import HeldPermit, QueuedRequest
 from tests.budgeting.world import NOW, decide, group, world
 from tests.runbook.world import identity
+from workflows.budget.book import Book
 from workflows.gang_state import Gang
 
 GROUPS = ("g", "h")
@@ -30,14 +30,13 @@ class Gangs(RuleBasedStateMachine):
         self.gangs = [
             Gang(GangRequest(cluster="c", job=f"ml/Job/{name}", deadline=timedelta(0)), "run") for name in "abc"
         ]
-        self.queue: dict[str, QueuedRequest] = {}
-        self.held: dict[str, HeldPermit] = {}
+        self.book = Book()
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
     @rule(number=st.integers(0, 2), node=st.sampled_from(NODES))
     def node_fails(self, number: int, node: str) -> None:
-        if any(self.nodes_of(other) & {node} for other in self.gangs):
+        if any(node in other.nodes for other in self.gangs):
             return
         identified = identity(node=node, node_uid=f"uid-{node}", group=node[0])
         target = Target(identity=identified, fence=Fence(incident_id=f"remediate-{node}", run_id="run"))
@@ -65,24 +64,25 @@ class Gangs(RuleBasedStateMachine):
         count = world(
             *(group(6, [n for n in NODES if n[0] == name], name=name, concurrent=self.concurrent) for name in GROUPS)
         )
-        before = dict(self.held)
-        for grant in decide(count, list(self.queue.values()), list(self.held.values()), now=self.now).granted:
-            request, token = grant.request, grant.request.token
-            had = set(before[token].request.nodes) if token in before else set()
-            if not had & request.at_work:
-                for name in {node[0] for node in set(request.nodes) - had}:
-                    others = {
-                        node
-                        for other, permit in self.held.items()
-                        for node in permit.request.nodes
-                        if other != token and node[0] == name
-                    }
-                    assert len(others) < self.concurrent
-            del self.queue[token]
-            self.held[token] = HeldPermit(request=request, granted_at=self.now)
-        # Each is told, and asks once more: the answer counts.
-        for gang in self.gangs:
+        book = self.book
+        permits = list(book.held.values())
+        for grant in decide(count, list(book.queue.values()), permits, now=self.now).granted:
+            asked = grant.request.node if not grant.request.out else None
+            before = book.held.get(grant.request.token)
+            if asked and not (before and asked in before.request.nodes):
+                out = {
+                    node
+                    for token, permit in book.held.items()
+                    for node in permit.request.nodes
+                    if token != grant.request.token and node[0] == asked[0]
+                }
+                assert len(out) < self.concurrent
+            book.hold(grant.request, self.now)
+        for gang in (gang for gang in self.gangs if gang.members):
+            # Each is told, and asks once more: the answer counts.
             self.ask(gang)
+            if gang.stage is GangStage.RELEASED:
+                assert set(self.book.held[gang.permit(None).token].request.nodes) == gang.nodes
 
     def teardown(self) -> None:
         """Once nothing else fails, each gang that waits is released: none holds what another waits for."""
@@ -99,18 +99,11 @@ class Gangs(RuleBasedStateMachine):
 
     # --- what DisruptGang and FleetBudget do --------------------------------------------------------------------------
 
-    def nodes_of(self, gang: Gang) -> set[str]:
-        return {member.target.identity.node for member in gang.members.values()}
-
     def ask(self, gang: Gang) -> None:
-        if gang.stage is GangStage.RELEASED or not gang.undrained:
-            return
         request = gang.permit(None)
-        if (permit := self.held.get(request.token)) and permit.request.covers(request):
+        self.book.ask(request, self.now)
+        if gang.undrained and self.book.has_leave(request):
             gang.stage = GangStage.RELEASED
-            return
-        since = self.queue[request.token].asked_at if request.token in self.queue else self.now
-        self.queue[request.token] = QueuedRequest(request=request, asked_at=since)
 
     def leave(self, gang: Gang, key: str) -> None:
         token = gang.permit(None).token
@@ -118,8 +111,7 @@ class Gangs(RuleBasedStateMachine):
         if gang.members:
             self.ask(gang)
             return
-        self.queue.pop(token, None)
-        self.held.pop(token, None)
+        self.book.forget(token)
 
 
 Gangs.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -14,9 +14,9 @@ from tests.budgeting.world import NOW, decide, granted, group, held, queued, req
 from workflows.budget.admission import Memory
 
 
-def other(node: str, *, rule: str = "hbm", drained: bool = False) -> GangNode:
+def other(node: str, *, rule: str = "hbm", out: bool = False) -> GangNode:
     """A node is in the group and the zone that its name begins with."""
-    return GangNode(node=node, group=node[0], zone=f"zone-{node[0]}", rule=rule, drained=drained)
+    return GangNode(node=node, group=node[0], zone=f"zone-{node[0]}", rule=rule, out=out)
 
 
 def ask(first: str, *others: GangNode) -> PermitRequest:
@@ -75,7 +75,7 @@ def test_gang_waits_for_what_holds_any_of_its_nodes_whichever_failed_first(first
 def test_gang_that_grows_is_judged_by_what_is_new_to_it_alone() -> None:
     """Its drained nodes are out already, and their own group would refuse them a second time."""
     out = [HeldPermit(request=ask("n0"), granted_at=NOW)]
-    later = gang("h0", other("n0", drained=True))
+    later = gang("h0", other("n0", out=True))
     paused = Memory(pauses=(Pause(group="n", by="ada", reason="capacity", at=NOW),))
     assert granted(decide(world(*places()), [later], out, memory=paused)) == ["h0"]
     full = decide(world(*places(concurrent=1)), [later], [*out, held("h9", group="h")])

@@ -97,6 +97,16 @@ class GangPlay:
         """What it says to a budget that has lost its memory."""
         return await self.handle.query(PERMITS_QUERY, result_type=list[PermitRequest])
 
+    async def until_permits(self, nodes: tuple[str, ...], asks: int = 0) -> list[PermitRequest]:
+        """Look until it has leave for these nodes, and has asked that often."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                found = await self.permits()
+                often = len(self.world.arguments(ActivityName.ASK_PERMIT)) >= asks
+                if often and [request.nodes for request in found] == [nodes]:
+                    return found
+                await asyncio.sleep(0.05)
+
     async def until_stage(self, stage: GangStage) -> GangState:
         """Look until it is that far."""
         async with asyncio.timeout(PATIENCE_S):

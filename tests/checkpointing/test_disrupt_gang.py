@@ -95,11 +95,50 @@ async def test_each_window_asks_the_fleet_for_leave_of_its_own_and_names_who_is_
     first, second = [ask.request for ask in gang.world.arguments(ActivityName.ASK_PERMIT)]
     assert first.token == second.token
     assert (first.nodes, first.restarted_at) == (("a",), None)
-    assert (second.nodes, second.at_work, second.restarted_at) == (("b", "a"), {"b"}, NOW)
+    assert (second.nodes, [part.out for part in second.parts]) == (("b", "a"), [False, True])
+    assert second.restarted_at == NOW
     assert [request.nodes for request in await gang.permits()] == [("b", "a")]
     assert gang.asked()[-1].permit == second
     for node in ("a", "b"):
         await gang.leave(node)
+
+
+async def test_budget_is_told_who_goes_along_without_being_asked_for_and_who_has_left(gang: GangPlay) -> None:
+    """What goes along counts, or as many again would be let go beside it; what has left is room for others."""
+    await gang.join("a")
+    await gang.until_released("a")
+    await gang.look("b")
+    (told,) = await gang.until_permits(("a", "b"))
+    assert [part.out for part in told.parts] == [True, True]
+    await gang.leave("a")
+    (told,) = await gang.until_permits(("b",))
+    revisions = [ask.request.revision for ask in gang.world.arguments(ActivityName.ASK_PERMIT)]
+    assert revisions == sorted(set(revisions))
+    await gang.leave("b")
+
+
+async def test_budget_that_cannot_be_told_who_goes_along_keeps_nobody_waiting(gang: GangPlay) -> None:
+    await gang.join("a")
+    await gang.until_released("a")
+    gang.world.on(ActivityName.ASK_PERMIT, fails(ErrorType.ACCESS_DENIED))
+    assert await gang.look("b") is not None
+    for node in ("a", "b"):
+        await gang.leave(node)
+    await gang.handle.result()
+
+
+async def test_node_that_leaves_while_its_window_is_queued_is_asked_for_no_more(gang: GangPlay) -> None:
+    await gang.join("a")
+    await gang.until_released("a")
+    await gang.leave("a", drained=True)
+    stuck = Stuck()
+    gang.world.on(ActivityName.ASK_PERMIT, stuck)
+    await gang.join("b")
+    await stuck.started.wait()
+    await gang.leave("b")
+    (told,) = await gang.until_permits(("a",), asks=3)
+    assert told.out
+    await gang.leave("a")
 
 
 async def test_node_that_fails_while_the_gang_is_queued_is_asked_for_with_the_others(gang: GangPlay) -> None:
@@ -151,9 +190,13 @@ async def test_job_that_hangs_waits_for_no_permit_and_its_newest_is_still_named(
 
 async def test_node_whose_incident_has_leave_already_brings_it_along(gang: GangPlay) -> None:
     """Two jobs on two failing nodes: the second gang's permit could wait for the first's for ever."""
+    stuck = Stuck()
+    gang.world.on(ActivityName.ASK_PERMIT, stuck)
     await gang.join("a", covered=True)
     await gang.until_released("a", covered=True)
-    assert ActivityName.ASK_PERMIT not in gang.world.names()
+    await stuck.started.wait()
+    (told,) = gang.world.arguments(ActivityName.ASK_PERMIT)
+    assert told.request.out, "told, not asked"
     await gang.leave("a")
 
 

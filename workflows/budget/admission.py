@@ -66,7 +66,7 @@ def admit(
             lifted = lifted or refusal.reason
         else:
             ledger.take(request)
-            if guards and not ledger.is_free(request):
+            if guards and parts and not ledger.is_free(request):
                 guards.rates.take(request.kind)
             granted.append(Grant(request, lifted))
     return Admission(tuple(granted), tuple(waiting), guards.memory() if guards else memory)

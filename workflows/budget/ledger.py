@@ -89,17 +89,15 @@ class Ledger:
         for permit in held:
             self.take(permit.request)
 
-    def to_judge(self, request: PermitRequest) -> tuple[PermitRequest, ...]:
+    def to_judge(self, request: PermitRequest) -> list[PermitRequest]:
         """The parts that it has no leave for yet.
 
-        A gang that has leave for a node whose work is still there is being disturbed anyway: who joins goes along.
+        A gang that has leave for some of what it asks for is being disturbed anyway: who joined just then goes along.
         """
-        leave = self._leave.get(request.token)
-        if leave is None:
-            return request.judged
-        if request.at_work.intersection(leave.nodes):
-            return ()
-        return tuple(part for part in request.judged if part.node not in leave.nodes)
+        leave, asked = self._leave.get(request.token), [part for part in request.judged if not part.out]
+        if leave and any(part.node in leave.nodes for part in asked):
+            return []
+        return asked
 
     def is_free(self, request: PermitRequest) -> bool:
         """Whether the policy has it cost nothing."""
