@@ -97,13 +97,12 @@ class GangPlay:
         """What it says to a budget that has lost its memory."""
         return await self.handle.query(PERMITS_QUERY, result_type=list[PermitRequest])
 
-    async def until_permits(self, nodes: tuple[str, ...], asks: int = 0) -> list[PermitRequest]:
-        """Look until it has leave for these nodes, and has asked that often."""
+    async def until_permits(self, nodes: tuple[str, ...], *, out: bool) -> list[PermitRequest]:
+        """Look until it has leave for these nodes, the first of them asked for or told of."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 found = await self.permits()
-                often = len(self.world.arguments(ActivityName.ASK_PERMIT)) >= asks
-                if often and [request.nodes for request in found] == [nodes]:
+                if [(request.nodes, request.out) for request in found] == [(nodes, out)]:
                     return found
                 await asyncio.sleep(0.05)
 
