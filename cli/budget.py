@@ -26,7 +26,7 @@ from cli.pressing import WHO_AND_WHY, Pressed, why_refused, wrong_options
 from cli.views import elapsed
 from contract.budget import BudgetOrder
 from contract.names import BUDGET_QUERY, BUDGET_TASK_QUEUE, FLEET_BUDGET, BudgetOrderName, ExitCode, budget_id
-from contract.permit import BudgetState, HeldPermit, PermitKind, QueuedRequest
+from contract.permit import BudgetState, HeldPermit, PermitKind, PermitRequest, QueuedRequest
 from contract.words import counted
 
 _ANSWER_WITHIN: Final = timedelta(seconds=8)
@@ -159,9 +159,9 @@ def _waiting(queue: Iterable[QueuedRequest]) -> Iterator[tuple[str, ...]]:
     rows: dict[tuple[str, str, str], list[QueuedRequest]] = {}
     for item in sorted(queue, key=lambda item: item.asked_at):
         why = f"{item.reason}. {item.releases}" if item.reason else "not looked at yet"
-        rows.setdefault((str(item.request.kind), item.request.group or "none", why), []).append(item)
+        rows.setdefault((str(item.request.kind), _groups(item.request), why), []).append(item)
     for (kind, group, why), items in rows.items():
-        names = ", ".join(item.request.node for item in items[:_NAMED])
+        names = ", ".join(item.request.name for item in items[:_NAMED])
         more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
         yield kind, names + more, group, elapsed(items[0].asked_at), why
 
@@ -170,4 +170,8 @@ def _holding(item: HeldPermit) -> tuple[str, ...]:
     approval = item.request.approval
     why = f"approved by {approval.by}: {approval.reason}" if approval else "within the limits"
     request, held = item.request, f" (was held: {item.released_from})" if item.released_from else ""
-    return str(request.kind), request.node, request.group or "none", elapsed(item.granted_at), why + held
+    return str(request.kind), request.name, _groups(request), elapsed(item.granted_at), why + held
+
+
+def _groups(request: PermitRequest) -> str:
+    return ", ".join(sorted({part.group or "none" for part in request.parts}))

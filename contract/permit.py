@@ -96,6 +96,11 @@ class PermitRequest(Message):
         return (self.node, *self.members)
 
     @property
+    def name(self) -> str:
+        """Its node, for people; of a gang how many more, and of which job."""
+        return f"{self.node} and {len(self.members)} more of {self.job}" if self.members else self.node
+
+    @property
     def parts(self) -> tuple["PermitRequest", ...]:
         """What it asks for each of its nodes, the others being its own still: each counts in its own place."""
         if not self.members:

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from cli.budget import budget_view
 from contract.budget import Limit, Pause
-from contract.permit import BudgetState, HeldPermit, QueuedRequest
+from contract.permit import BudgetState, GangNode, HeldPermit, QueuedRequest
 from tests.budgeting.world import ADA, NOW, queued, request
 from workflows.budget.page import page
 
@@ -52,3 +52,14 @@ def test_page_fits_whatever_waits_and_is_held() -> None:
 def test_pause_of_a_group_names_the_command_that_lifts_that_one() -> None:
     state = BudgetState(cluster="c", pauses=(Pause(group="g 1", by="ada", reason="roll-out", at=NOW),))
     assert "`nodemend resume --group 'g 1'` lifts it" in page(state)
+
+
+def test_permit_of_a_gang_says_of_which_job_and_how_many_nodes_and_where_they_are() -> None:
+    others = (GangNode(node="h0", group="h"), GangNode(node="n1", group="g", out=True))
+    members = {"job": "ml/Job/train", "members": ("h0", "n1"), "others": others}
+    train = request("n0").model_copy(update=members)
+    out = BudgetState(cluster="c", held=(HeldPermit(request=train, granted_at=NOW),))
+    waiting = BudgetState(cluster="c", queue=(QueuedRequest(request=train, asked_at=NOW, reason="of a pause"),))
+    for state in (out, waiting):
+        assert "n0 and 2 more of ml/Job/train" in page(state)
+        assert "n0 and 2 more of ml/Job/train  g, h" in shown(state)

@@ -46,7 +46,7 @@ def _waiting(state: BudgetState) -> str:
         by_reason.setdefault(item.reason or "not looked at yet", []).append(item)
     lines = []
     for reason, items in sorted(by_reason.items(), key=lambda pair: -len(pair[1]))[:_NAMED]:
-        names = ", ".join(f"`{item.request.node}`" for item in items[:3])
+        names = ", ".join(f"`{item.request.name}`" for item in items[:3])
         more = f" and {len(items) - 3} more" if len(items) > 3 else ""
         lines.append(_line(f"- {names}{more}: {reason}."))
         # On a line of its own: cut off behind a long reason it would be of no use.
@@ -58,7 +58,7 @@ def _waiting(state: BudgetState) -> str:
 def _held(state: BudgetState) -> str:
     lines = [
         _line(
-            f"- {item.request.kind} `{item.request.node}` since {item.granted_at:%Y-%m-%d %H:%M} UTC"
+            f"- {item.request.kind} `{item.request.name}` since {item.granted_at:%Y-%m-%d %H:%M} UTC"
             + (
                 f", approved by {item.request.approval.by}: {item.request.approval.reason}"
                 if item.request.approval
