@@ -172,7 +172,8 @@ class GangMemberActivities:
 def _knows(state: GangState, member: GangMember) -> bool:
     """Whether it is in the gang as what it says that it is now, and whether its human's word is known there."""
     spoils = (member.data is DataTrust.SUSPECT) == (member.key in state.suspects)
-    return member.key in state.members and spoils and state.extended >= member.extended
+    approved = member.approval is None or member.key in state.approved
+    return member.key in state.members and spoils and approved and state.extended >= member.extended
 
 
 def _waits(request: GangRequest, why: str) -> ApplicationError:

@@ -153,6 +153,8 @@ class GangState(Message):
     """Keys of those that are in it."""
     suspects: tuple[str, ...] = ()
     """Keys of those whose fault may have spoiled what the job computed."""
+    approved: tuple[str, ...] = ()
+    """Keys of those for which a human has let the gang pass what guards the fleet's budget."""
     joined: int = 0
     """How many nodes have ever joined."""
     windows: int = 0

@@ -130,8 +130,8 @@ class Gang:
 
     @property
     def approval(self) -> PermitApproval | None:
-        """A human's word on the permit that is waited for, given to any member's incident."""
-        return next((member.approval for member in self.members.values() if member.approval), None)
+        """A human's word on the permit that is waited for, given to the incident of any node that it is asked for."""
+        return next((member.approval for member in self.undrained if member.approval), None)
 
     def permit(self, restarted_at: datetime | None) -> PermitRequest:
         """The one permit for all members, in the name of the first that it asks for.
@@ -178,6 +178,7 @@ class Gang:
             stage=GangStage.GATHERING if self.closing else self.stage,
             members=() if self.closing else tuple(self.members),
             suspects=tuple(sorted(self.suspects)),
+            approved=tuple(sorted(key for key, member in self.members.items() if member.approval)),
             joined=len(self.joined),
             windows=self.windows,
             requests=self.requests,

@@ -17,6 +17,7 @@ from contract.gang import GangCheckpoint, GangLook, GangStage, RequestGangCheckp
 from contract.names import ActivityName, ErrorType, Step
 from contract.permit import AskPermit
 from contract.trail import System
+from tests.budgeting.world import ADA
 from tests.checkpointing.gang_play import GangPlay
 from tests.runbook.conftest import task_queue, temporal, world  # noqa: F401 - the same server and worker
 from tests.runbook.world import NOW, Stuck, World, fails, scripted_acts
@@ -125,6 +126,23 @@ async def test_budget_that_cannot_be_told_who_goes_along_keeps_nobody_waiting(ga
     for node in ("a", "b"):
         await gang.leave(node)
     await gang.handle.result()
+
+
+async def test_human_s_approval_reaches_the_gang_that_is_queued_and_lets_it_pass_this_once(gang: GangPlay) -> None:
+    """It was given for the node that waits; one that fails later waits for a word of its own."""
+    stuck = Stuck()
+    gang.world.on(ActivityName.ASK_PERMIT, stuck)
+    await gang.join("a")
+    await stuck.started.wait()
+    await gang.join("a", approval=ADA)
+    await gang.until_released("a", approval=ADA)
+    await gang.leave("a", drained=True)
+    await gang.join("b")
+    await gang.until_released("b")
+    asked = [ask.request.approval for ask in gang.world.arguments(ActivityName.ASK_PERMIT)]
+    assert asked == [None, ADA, None]
+    for node in ("a", "b"):
+        await gang.leave(node)
 
 
 async def test_node_that_leaves_while_its_window_is_queued_is_asked_for_no_more(gang: GangPlay) -> None:

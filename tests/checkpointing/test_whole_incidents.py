@@ -3,17 +3,32 @@
 import asyncio
 import dataclasses
 import json
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kubernetes import client as kubernetes
+from temporalio.client import Client
 
+from cli.incidents import read_budget
+from contract.budget import Limit
 from contract.fault import DataTrust
 from contract.gang import GangState
 from contract.incident import IncidentReport, StepRecord
-from contract.names import INCIDENT_QUERY, NODEGROUP_LABEL, RECEIPT_ANNOTATION, ActivityName, Outcome, Step, gang_id
+from contract.names import (
+    GANG_QUERY,
+    INCIDENT_QUERY,
+    NODEGROUP_LABEL,
+    PERMITS_QUERY,
+    RECEIPT_ANNOTATION,
+    ActivityName,
+    Outcome,
+    Phase,
+    Step,
+    gang_id,
+)
+from contract.permit import PermitRequest
 from deploy.jobs.nodemend_checkpoint import CheckpointAgent
 from deploy.local.machine import TRN1
 from deploy.local.scene import create_training_job, running_pods, wait_for
@@ -27,6 +42,7 @@ from tests.harness import (
     report_about,
     running_worker,
     send,
+    until,
     worker_that_comes_back,
     write_policy,
 )
@@ -101,6 +117,58 @@ async def test_two_failing_nodes_of_one_job_are_asked_once_and_never_wait_for_ea
         events = [e for e in core.list_namespaced_event(namespace).items if e.involved_object.kind == "Job"]
     reasons = {event.reason for event in events}
     assert {"NodeFailed", "NodeRepaired"} <= reasons
+
+
+@pytest.mark.timeout(300)
+async def test_node_that_fails_once_its_job_runs_again_is_let_go_by_no_leave_that_was_for_another(
+    local_stack: Stack, node_group: MakeNodeGroup, namespace: str, tmp_path: Path
+) -> None:
+    """The job may not be disturbed now: a human lets the first go, which says nothing of the next."""
+    group = node_group(4, ONE_ZONE)
+    create_training_job(local_stack, "train", ranks=2, namespace=namespace, group=group.name, trains=True)
+    wait_for(lambda: len(running_pods(local_stack, "train", namespace)) == 2, "the ranks")
+    first, second = sorted({pod.spec.node_name for pod in running_pods(local_stack, "train", namespace)})
+    opens = datetime.now(UTC) + timedelta(hours=6)
+    closed = {"start": f"{opens:%H:%M}", "end": f"{opens + timedelta(minutes=1):%H:%M}"}
+    policy = write_policy(
+        tmp_path / "policy.yaml", **{group.name: {**POLICY, "maintenance": [closed], "approve_before": ["replace"]}}
+    )
+    ada = {"by": "ada", "reason": "looked at it"}
+
+    with training(local_stack, "train", namespace=namespace, ranks=2) as trainer:
+        wait_for(trainer.has_saved, "its first checkpoint")
+        with running_worker(local_stack, policy, tmp_path):
+            temporal = await connect(local_stack)
+            gang = temporal.get_workflow_handle(
+                gang_id(CLUSTER, f"{namespace}/Job/train", job_of(local_stack, namespace).metadata.uid)
+            )
+            incidents = []
+            for node in (first, second):
+                incident = await send(temporal, report_about(local_stack, node, data=DataTrust.TRUSTED))
+                incidents.append(incident)
+                await until_queued(temporal, node)
+                await incident.signal("approve", ada)
+                await until(incident, lambda report: report.phase is Phase.NEEDS_HUMAN)
+            state = await gang.query(GANG_QUERY, result_type=GangState)
+            (permit,) = await gang.query(PERMITS_QUERY, result_type=list[PermitRequest])
+            for incident in incidents:
+                await incident.signal("approve", ada)
+            reports = [await incident.result() for incident in incidents]
+
+    assert [report.outcome for report in reports] == [Outcome.REPLACED] * 2
+    assert state.windows == 2
+    assert [(part.node, part.out) for part in permit.parts] == [(second, False), (first, True)]
+
+
+async def until_queued(temporal: Client, node: str) -> None:
+    """Until FleetBudget holds the node's job back, with the reason."""
+    async with asyncio.timeout(60):
+        while True:
+            budget = await read_budget(temporal, CLUSTER)
+            waiting = [item for item in (budget.queue if budget else ()) if item.request.node == node]
+            if any(item.limit is Limit.WINDOW for item in waiting):
+                return
+            await asyncio.sleep(0.2)
 
 
 def create_job_that_saves_at_its_end(stack: Stack, namespace: str, group: str, folder: Path) -> None:
