@@ -124,10 +124,10 @@ async def test_node_that_fails_once_its_job_runs_again_is_let_go_by_no_leave_tha
     local_stack: Stack, node_group: MakeNodeGroup, namespace: str, tmp_path: Path
 ) -> None:
     """The job may not be disturbed now: a human lets the first go, which says nothing of the next."""
-    group = node_group(4, ONE_ZONE)
-    create_training_job(local_stack, "train", ranks=2, namespace=namespace, group=group.name, trains=True)
-    wait_for(lambda: len(running_pods(local_stack, "train", namespace)) == 2, "the ranks")
-    first, second = sorted({pod.spec.node_name for pod in running_pods(local_stack, "train", namespace)})
+    group = node_group(6, ONE_ZONE)
+    create_training_job(local_stack, "train", ranks=3, namespace=namespace, group=group.name, trains=True)
+    wait_for(lambda: len(running_pods(local_stack, "train", namespace)) == 3, "the ranks")
+    first, second, _ = sorted({pod.spec.node_name for pod in running_pods(local_stack, "train", namespace)})
     opens = datetime.now(UTC) + timedelta(hours=6)
     closed = {"start": f"{opens:%H:%M}", "end": f"{opens + timedelta(minutes=1):%H:%M}"}
     policy = write_policy(
@@ -135,7 +135,7 @@ async def test_node_that_fails_once_its_job_runs_again_is_let_go_by_no_leave_tha
     )
     ada = {"by": "ada", "reason": "looked at it"}
 
-    with training(local_stack, "train", namespace=namespace, ranks=2) as trainer:
+    with training(local_stack, "train", namespace=namespace, ranks=3) as trainer:
         wait_for(trainer.has_saved, "its first checkpoint")
         with running_worker(local_stack, policy, tmp_path):
             temporal = await connect(local_stack)
