@@ -105,7 +105,7 @@ class FleetBudget:
         known = {(result.incident_id, result.run_id) for result in self._memory.repairs}
         new = tuple(result for result in batch.results if (result.incident_id, result.run_id) not in known)
         self._memory = replace(self._memory, repairs=(*self._memory.repairs, *new))
-        asks = _as_decided(batch.asks)
+        asks = self._as_decided(batch.asks)
         for request in asks:
             self._book.ask(request, workflow.now())
         if not all(map(self._book.has_leave, asks)):
@@ -149,6 +149,12 @@ class FleetBudget:
         """The state as of now, without what only the guard needs, and short enough for one message."""
         return answer(self._state())
 
+    def _as_decided(self, requests: tuple[PermitRequest, ...]) -> tuple[PermitRequest, ...]:
+        """The requests as this run decides on them: while workers are upgraded, older ones may have taken them in."""
+        if any(request.revision for request in requests) and not workflow.patched("gangs-in-their-places"):
+            return tuple(map(self._book.as_before, requests))
+        return requests
+
     def _order(self, name: BudgetOrderName, argument: Any) -> OrderRecord:
         pauses, record = take_order(name, argument, self._memory.pauses, workflow.now())
         self._memory = replace(self._memory, pauses=pauses)
@@ -191,7 +197,7 @@ class FleetBudget:
     def _recovered(self, count: ClusterCount) -> bool:
         """Take over permits that were out before it lost its memory; whether there were any."""
         self._remembers, self._run_id = True, count.run_id
-        return self._book.recover(_as_decided(count.holding), workflow.now())
+        return self._book.recover(self._as_decided(count.holding), workflow.now())
 
     def _decide(self, queue: tuple[QueuedRequest, ...], count: ClusterCount) -> None:
         for token in count.gone:
@@ -344,13 +350,6 @@ class FleetBudget:
         state = self._state()
         self._meters.show(state)
         workflow.set_current_details(page(state))
-
-
-def _as_decided(requests: tuple[PermitRequest, ...]) -> tuple[PermitRequest, ...]:
-    """The requests as this run decides on them: workers before the patch took a gang to be where its first node is."""
-    if any(request.others for request in requests) and not workflow.patched("gangs-in-their-places"):
-        return tuple(request.model_copy(update={"others": ()}) for request in requests)
-    return requests
 
 
 def _answered(record: OrderRecord) -> str:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from contract.budget import Area, Pause, RepairResult
 from contract.budget_policy import AreaLimits
 from contract.permit import GangNode, GroupCount, HeldPermit, PermitRequest, QueuedRequest
-from tests.budgeting.world import NOW, decide, granted, group, held, queued, request, why, wide, world
+from tests.budgeting.world import ADA, NOW, decide, granted, group, held, queued, request, why, wide, world
 from workflows.budget.admission import Memory
+from workflows.budget.book import Book
 
 
 def other(node: str, *, rule: str = "hbm", out: bool = False) -> GangNode:
@@ -114,3 +115,17 @@ def test_no_order_of_its_nodes_gets_a_gang_past_a_limit(
         for first, *rest in itertools.permutations(nodes)
     }
     assert len(outcomes) == 1
+
+
+def test_while_workers_are_upgraded_a_gang_is_taken_as_the_older_ones_took_it() -> None:
+    """They gave leave to a token, whatever its nodes by now: their history is replayed."""
+    book = Book()
+    first, grown = (
+        gang.model_copy(update={"revision": n}) for n, gang in enumerate((ask("n0"), ask("h0", other("n0"))), 1)
+    )
+    book.ask(book.as_before(first), NOW)
+    assert book.as_before(grown) == book.queue[first.token].request
+    assert book.as_before(grown.model_copy(update={"approval": ADA})).members == ("n0",)
+    book.hold(book.queue[first.token].request, NOW)
+    assert book.has_leave(book.as_before(grown))
+    assert not book.has_leave(grown)

@@ -34,6 +34,16 @@ class Book:
         permit = self.held.get(request.token)
         return permit is not None and permit.request.covers(request)
 
+    def as_before(self, request: PermitRequest) -> PermitRequest:
+        """The request as workers took it that knew no gang to grow, nor its nodes to be in several places."""
+        token = request.token
+        if token in self.held:
+            return self.held[token].request
+        waiting = self.queue.get(token)
+        if waiting and (waiting.request.approval, waiting.request.severity) == (request.approval, request.severity):
+            return waiting.request
+        return request.model_copy(update={"others": (), "out": False, "revision": 0})
+
     def still_asked(self, queue: Iterable[QueuedRequest]) -> list[QueuedRequest]:
         """Those of an earlier queue that wait still, as they are now.
 
